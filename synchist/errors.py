@@ -66,9 +66,7 @@ class CorruptDataError(SynchistError, ValueError):
         path: the file, or None where the bytes came from memory or a store.
     """
 
-    def __init__(
-        self, message: str, *, offset: int | None = None, path: str | None = None
-    ) -> None:
+    def __init__(self, message: str, *, offset: int | None = None, path: str | None = None) -> None:
         super().__init__(message)
         self.offset = offset
         self.path = path

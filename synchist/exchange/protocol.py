@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from synchist.deadline import Deadline
+from ..deadline import Deadline
 
 __all__ = ["Exchange", "Judge"]
 

@@ -1,0 +1,14 @@
+"""Stores: the protocol they follow, and two that need nothing but Python."""
+
+from .directory import DirectoryStore
+from .memory import MemoryStore
+from .protocol import CheckStore, CloneStore, MultiGetStore, Store
+
+__all__ = [
+    "CheckStore",
+    "CloneStore",
+    "DirectoryStore",
+    "MemoryStore",
+    "MultiGetStore",
+    "Store",
+]

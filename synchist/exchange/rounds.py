@@ -1,0 +1,240 @@
+"""Rounds: every rank publishes its bytes, waits for those of all others, and reads them.
+
+A payload that is too large for one value goes in pieces; the manifest comes last, so whoever sees
+it can read everything. A rank publishes round n only when it holds all of round n-1. So whoever has
+read round n from everybody knows that everybody has read round n-1, and deletes its own keys of it:
+the store never holds more than two rounds, and no message is spent on that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from typing import Final
+
+from ..deadline import Deadline
+from ..errors import CorruptDataError, RankFailedError, SyncTimeoutError
+from ..stores.guard import GuardedStore
+from .keys import Keys
+from .meeting import Met, Tidier
+from .notes import pack, unpack
+from .waiting import wait_until
+from .worker import Ticket
+
+__all__ = ["PIECE_BYTES", "WARN_AFTER_SECONDS", "Rounds"]
+
+PIECE_BYTES: Final = 4 << 20
+"""Largest value put into a store. A TCPStore drops the connection above 8 MiB."""
+
+WARN_AFTER_SECONDS = 60.0
+"""When a waiting rank first warns of those that are late; then at doubling times."""
+
+_log = logging.getLogger("synchist")
+
+
+class Rounds:
+    """One rank's side of the rounds of one meeting.
+
+    Attributes:
+        number: the current round, from 1.
+    """
+
+    def __init__(
+        self, store: GuardedStore, keys: Keys, rank: int, met: Met, label: str, tidier: Tidier
+    ) -> None:
+        self._store = store
+        self._keys = keys
+        self._rank = rank
+        self._met = met
+        self._label = label
+        self._tidier = tidier
+        self._world = len(met.facts)
+        self.number = 1
+        self._published = False
+        self._pieces = [0, 0]  # of the round before, of this one
+        self._got: dict[int, bytes] = {}
+        self._seen = [time.monotonic()] * self._world
+
+    def gather(self, payload: bytes, deadline: Deadline, ticket: Ticket) -> list[bytes]:
+        """Everybody's payload of this round; the same until `advance`."""
+        self._got[self._rank] = payload
+        if not self._published:
+            self._publish(payload, ticket)
+        if self._rank == 0:
+            met = self._met
+            self._tidier.note(self._store, met.challenge, met.attempt, self._world, self.number)
+        warn_at = WARN_AFTER_SECONDS
+        noted = False
+        note_after = min(1.0, deadline.seconds / 4)
+
+        def probe(waited: float) -> None:
+            nonlocal warn_at, noted
+            self._check_stop()
+            self._check_left()
+            if waited >= warn_at:
+                warn_at *= 2
+                _log.warning(
+                    "rank %d has waited %.0f s in round %d for %s",
+                    self._rank, waited, self.number, _ranks(self._missing()),
+                )  # fmt: skip
+            if waited >= note_after and not noted:
+                noted = True
+                self._store.set(
+                    self._keys.where(self._rank),
+                    pack(self._label, self._met.tokens[self._rank], self.number),
+                )
+
+        try:
+            if not wait_until(self._store, self._ready, probe, deadline, ticket):
+                raise self._late(deadline)
+        finally:
+            if noted:
+                self._store.delete(self._keys.where(self._rank))
+        return [self._got[rank] for rank in range(self._world)]
+
+    def advance(self) -> tuple[int, int] | None:
+        """Go on to the next round; returns (round, pieces) of this rank's keys that can go."""
+        done = self.number
+        self.number += 1
+        self._got = {}
+        self._published = False
+        old = (done - 1, self._pieces[0]) if done > 1 else None
+        self._pieces = [self._pieces[1], 0]
+        return old
+
+    def drop(self, number: int, pieces: int) -> None:
+        """Delete this rank's keys of a round. Never raises."""
+        self._store.delete(self._key(number, self._rank))
+        for index in range(pieces):
+            self._store.delete(self._keys.piece(self._met.attempt, number, self._rank, index))
+
+    # -- publishing ----------------------------------------------------------------------------
+
+    def _key(self, number: int, rank: int) -> str:
+        return self._keys.segment(self._met.attempt, number, rank)
+
+    def _publish(self, payload: bytes, ticket: Ticket) -> None:
+        check = hashlib.sha256(payload).digest()
+        inline = payload
+        pieces = 0
+        if len(payload) > PIECE_BYTES:
+            inline = b""
+            pieces = -(-len(payload) // PIECE_BYTES)
+            self._pieces[1] = pieces
+            for index in range(pieces):
+                ticket.check()
+                key = self._keys.piece(self._met.attempt, self.number, self._rank, index)
+                self._store.set(key, payload[index * PIECE_BYTES : (index + 1) * PIECE_BYTES])
+        manifest = pack(pieces, len(payload), check, inline)
+        self._store.set(self._key(self.number, self._rank), manifest)
+        self._published = True
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def _missing(self) -> list[int]:
+        return [rank for rank in range(self._world) if rank not in self._got]
+
+    def _ready(self) -> list[str]:
+        missing = self._missing()
+        keys = [self._key(self.number, rank) for rank in missing]
+        if not keys:
+            return []
+        if self._store.there(keys):
+            there = missing
+        elif len(missing) > 1:
+            there = [r for r, key in zip(missing, keys, strict=True) if self._store.there([key])]
+        else:
+            there = []
+        wanted = [self._key(self.number, rank) for rank in there]
+        for rank, data in zip(there, self._store.get_all(wanted) if wanted else [], strict=True):
+            self._got[rank] = self._read(rank, data)
+            self._seen[rank] = time.monotonic()
+        return [self._key(self.number, rank) for rank in self._missing()]
+
+    def _read(self, rank: int, manifest: bytes) -> bytes:
+        key = self._key(self.number, rank)
+        pieces, length, check, payload = unpack(manifest, key, int, int, bytes, bytes)
+        if pieces:
+            if not 0 < pieces <= -(-length // 1):
+                raise CorruptDataError(f"what rank {rank} published in round {self.number}: pieces")
+            payload = b"".join(
+                self._store.get(self._keys.piece(self._met.attempt, self.number, rank, index))
+                for index in range(pieces)
+            )
+        if len(payload) != length or hashlib.sha256(payload).digest() != check:
+            raise CorruptDataError(
+                f"what rank {rank} published in round {self.number} was damaged in the store"
+            )
+        data: bytes = payload
+        return data
+
+    # -- bad news ------------------------------------------------------------------------------
+
+    def _check_stop(self) -> None:
+        key = self._keys.stop(self._met.attempt)
+        if self._store.there([key]) and self._missing_after_look():
+            _, rank, reason = unpack(self._store.get(key), key, str, int, str)
+            raise RankFailedError(
+                f"rank {rank} gave up while this rank waited in round {self.number}: {reason}",
+                rank=rank,
+                reason=reason,
+                round=self.number,
+            )
+
+    def _check_left(self) -> None:
+        keys = self._keys
+        if not self._store.there([keys.left(self._met.attempt)]):
+            return
+        for rank in self._missing():
+            if self._store.there([keys.bye(self._met.attempt, rank)]):
+                if rank not in self._missing_after_look():
+                    continue
+                raise RankFailedError(
+                    f"rank {rank} closed its history and does not come to round {self.number}: "
+                    "every rank has to sync the same number of times",
+                    rank=rank,
+                    reason="closed its history",
+                    round=self.number,
+                )
+
+    def _missing_after_look(self) -> list[int]:
+        """Data first: what a rank published before it left still counts."""
+        self._ready()
+        return self._missing()
+
+    def _late(self, deadline: Deadline) -> SyncTimeoutError:
+        missing = self._missing()
+        now = time.monotonic()
+        seen: dict[int, str | None] = {}
+        elsewhere = []
+        for rank in missing:
+            place = f"round {self.number - 1}" if self.number > 1 else "the meeting"
+            seen[rank] = f"{place}, {now - self._seen[rank]:.1f} s ago"
+            label = self._elsewhere(rank)
+            if label is not None:
+                elsewhere.append(f"rank {rank} waits in another history, {label!r}")
+        told = "; ".join(f"rank {rank} last in {place}" for rank, place in seen.items())
+        more = f". {'; '.join(elsewhere)}: sync histories in the same order" if elsewhere else ""
+        return SyncTimeoutError(
+            f"{_ranks(missing)} did not come to round {self.number} within "
+            f"{deadline.seconds:g} s ({told}){more}. The call can be repeated",
+            missing=missing,
+            round=self.number,
+            last_seen=seen,
+        )
+
+    def _elsewhere(self, rank: int) -> str | None:
+        key = self._keys.where(rank)
+        try:
+            if not self._store.there([key]):
+                return None
+            label, token, _ = unpack(self._store.get(key), key, str, str, int)
+        except Exception:  # noqa: BLE001  (only the message would be poorer)
+            return None
+        same = token == self._met.tokens[rank] and label != self._label
+        return str(label) if same else None
+
+
+def _ranks(ranks: list[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"

@@ -1,0 +1,240 @@
+"""The exchange over a store."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from ..deadline import Deadline
+from ..errors import SynchistError, UsageError
+from ..stores.guard import GuardedStore
+from ..stores.protocol import Store
+from .keys import Keys
+from .meeting import Meeting, Met, Tidier
+from .notes import pack
+from .protocol import Judge
+from .rounds import Rounds
+from .waiting import wait_until
+from .worker import Cancelled, Ticket, Worker
+
+__all__ = ["StoreExchange"]
+
+T = TypeVar("T")
+
+_GIVE_UP_SECONDS: Final = 2.0
+_TOKEN: Final = secrets.token_hex(8)
+
+_log = logging.getLogger("synchist")
+
+
+class StoreExchange:
+    """Meets and exchanges bytes through a store. See `Exchange` for the methods.
+
+    All store calls run in one daemon thread, on a connection of its own where the store can
+    `clone()`. With one rank there is neither thread nor store call.
+
+    Args:
+        store: any store.
+        rank: this rank.
+        world_size: number of ranks.
+        label: which history this is; the same on every rank.
+        namespace: prefix of all keys.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        rank: int,
+        world_size: int,
+        *,
+        label: str = "",
+        namespace: str = "synchist",
+    ) -> None:
+        self.rank = rank
+        self.world_size = world_size
+        self._given = store
+        self._label = label
+        self._keys = Keys(namespace)
+        self._pid = os.getpid()
+        self._worker = Worker()
+        self._store: GuardedStore | None = None
+        self._meeting: Meeting | None = None
+        self._met: Met | None = None
+        self._rounds: Rounds | None = None
+        self._tidier = Tidier(self._keys, label)
+        self._ended: str | None = None
+        self._failed = False
+        # A process has one token, but ranks that are threads of one process differ.
+        self._token = f"{_TOKEN}-{rank}"
+
+    @property
+    def attempt(self) -> str | None:
+        return None if self._met is None else self._met.attempt
+
+    @property
+    def round(self) -> int:
+        return 1 if self._rounds is None else self._rounds.number
+
+    def meet(self, facts: bytes, judge: Judge, deadline: Deadline) -> list[bytes]:
+        if self.world_size == 1:
+            return [facts]
+
+        def job(ticket: Ticket) -> Met:
+            store = self._open()
+            if self._meeting is None:
+                self._meeting = Meeting(
+                    store,
+                    self._keys,
+                    self.rank,
+                    self.world_size,
+                    label=self._label,
+                    token=self._token,
+                    before=self._tidier,
+                )
+            met = self._meeting.meet(facts, judge, deadline, ticket)
+            if self._rounds is None:
+                self._rounds = Rounds(
+                    store, self._keys, self.rank, met, self._label, self._tidier
+                )
+                self._met = met
+            return met
+
+        return self._run(job, deadline, "meeting").facts
+
+    def gather(self, payload: bytes, deadline: Deadline) -> list[bytes]:
+        if self.world_size == 1:
+            return [payload]
+        rounds = self._rounds
+        if rounds is None:
+            raise UsageError("gather() before meet()")
+        return self._run(lambda t: rounds.gather(payload, deadline, t), deadline, "syncing")
+
+    def advance(self) -> None:
+        rounds, met = self._rounds, self._met
+        if rounds is None or met is None:
+            return
+        old = rounds.advance()
+
+        def tidy(_: Ticket) -> None:
+            store = self._open()
+            if old is not None:
+                rounds.drop(*old)
+            elif self.rank == 0:  # everybody came to round 1, so everybody has read it
+                store.delete(self._keys.ack(met.challenge))
+            else:
+                store.delete(self._keys.answer(met.challenge, self.rank))
+
+        self._worker.post(Ticket(tidy))
+
+    def abort(self, reason: str) -> None:
+        if self.world_size == 1 or self._ended is not None:
+            return
+
+        def job(_: Ticket) -> None:
+            store = self._open()
+            if self._met is not None:
+                key = self._keys.stop(self._met.attempt)
+                if not store.there([key]):
+                    store.set(key, pack("failed", self.rank, reason))
+            elif self._meeting is not None:
+                self._meeting.give_up(reason)
+            else:
+                Meeting(
+                    store,
+                    self._keys,
+                    self.rank,
+                    self.world_size,
+                    label=self._label,
+                    token=self._token,
+                    before=self._tidier,
+                ).give_up(reason)
+
+        self._best_effort(job, _GIVE_UP_SECONDS, "aborting")
+        self._ended = "aborted"
+        self._failed = True
+
+    def close(self, timeout: float) -> None:
+        met = self._met
+        if self.world_size == 1 or self._ended == "closed":
+            return
+        if met is not None and not self._worker.dead:
+            if self._failed:
+                timeout = min(timeout, _GIVE_UP_SECONDS)
+            deadline = Deadline(timeout)
+            self._best_effort(lambda t: self._leave(met, deadline, t), timeout, "closing")
+        self._ended = "closed"
+        self.retire()
+
+    def retire(self) -> None:
+        """Send no more messages; the thread ends once it is idle. Does not block."""
+        self._ended = self._ended or "replaced"
+        self._worker.stop()
+
+    def _leave(self, met: Met, deadline: Deadline, ticket: Ticket) -> None:
+        store, keys = self._open(), self._keys
+        store.set(keys.bye(met.attempt, self.rank), b"")
+        store.set(keys.left(met.attempt), b"")
+        if self.rank != 0:
+            return
+        stop = keys.stop(met.attempt)
+        byes = [keys.bye(met.attempt, rank) for rank in range(1, self.world_size)]
+        stopped = False
+
+        def ready() -> list[str]:
+            return [] if stopped else [key for key in byes if not store.there([key])]
+
+        def probe(_: float) -> None:
+            nonlocal stopped
+            stopped = store.there([stop])
+
+        came = wait_until(store, ready, probe, deadline, ticket)
+        late = [rank for rank, key in enumerate(byes, 1) if not store.there([key])]
+        if late and not came:
+            _log.warning(
+                "rank 0 closes its history; rank %s had not closed it after %g s",
+                ", ".join(map(str, late)), deadline.seconds,
+            )  # fmt: skip
+        if not late:
+            self._tidier.tidy(store)
+            store.delete(keys.last(self._label))
+            store.delete(keys.challenge)
+
+    # -- running -------------------------------------------------------------------------------
+
+    def _run(self, job: Callable[[Ticket], T], deadline: Deadline, what: str) -> T:
+        if os.getpid() != self._pid:
+            raise UsageError(
+                "this history was made in another process (before a fork): attach() a store that "
+                "this process opened itself"
+            )
+        if self._ended is not None:
+            raise UsageError(f"this exchange was {self._ended}")
+        try:
+            return self._worker.run(job, deadline, what)
+        except SynchistError:
+            self._failed = True
+            raise
+
+    def _best_effort(self, job: Callable[[Ticket], Any], seconds: float, what: str) -> None:
+        if os.getpid() != self._pid or self._worker.dead:
+            return
+        try:
+            self._worker.run(job, Deadline(seconds), what)
+        except (SynchistError, Cancelled) as error:
+            _log.debug("%s: %s", what, error)
+
+    def _open(self) -> GuardedStore:
+        """The store, opened by the thread that uses it."""
+        if self._store is None:
+            clone = getattr(self._given, "clone", None)
+            own: Any = self._given
+            if callable(clone):
+                try:
+                    own = clone()
+                except Exception as error:  # noqa: BLE001  (torch's PrefixStore clones only some)
+                    _log.debug("clone() failed, sharing the handle: %s", error)
+            self._store = GuardedStore(own)
+        return self._store

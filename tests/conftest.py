@@ -1,0 +1,61 @@
+"""Shared set-up: threads of torch, Hypothesis profiles, who runs where, and marks."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Several ranks share the cores, here and in every child process: one thread each. Set before torch
+# loads.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# No deadline per example: a slow machine is no bug. `ci` draws the same examples every time, so a
+# red build can be had again; `dev` looks for new ones; `nightly` looks for long.
+settings.register_profile("dev", deadline=None)
+settings.register_profile(
+    "ci", parent=settings.get_profile("dev"), derandomize=True, print_blob=True
+)
+settings.register_profile(
+    "nightly",
+    parent=settings.get_profile("dev"),
+    max_examples=5000,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
+)
+
+# Tests that start processes stay on one worker of pytest-xdist: two of them at once would compete
+# for the cores, and their deadlines would tell of that and not of the code.
+PROCESSES = re.compile(r"tests/(adapters|faults)/|_processes\.py$")
+
+
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist defines it, and may be absent
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    if config.getvalue("dist") != "load":  # what -n alone means; any other choice is respected
+        return None
+
+    from xdist.scheduler import LoadFileScheduling
+
+    scheduler = LoadFileScheduling(config, log)
+    by_file = scheduler._split_scope
+    scheduler._split_scope = lambda test: (
+        "processes" if PROCESSES.search(by_file(test)) else by_file(test)
+    )
+    return scheduler
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("gpu") and not _has_cuda():
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device, and there is none here"))
+
+
+def _has_cuda() -> bool:
+    import torch
+
+    return torch.cuda.is_available()

@@ -1,0 +1,54 @@
+"""Histories of several ranks in one process: each rank writes in turn, all sync at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from synchist import History, MemoryStore
+
+
+@pytest.fixture(scope="session")
+def world() -> Callable[..., list[History]]:
+    """`world(n, **options)`: the histories of n ranks on one store."""
+
+    def make(size: int, **options: Any) -> list[History]:
+        store = MemoryStore()
+        options = {"timeout": 30.0, **options}
+        return [History(store=store, rank=r, world_size=size, **options) for r in range(size)]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def at_once() -> Callable[..., list[Any]]:
+    """`at_once(calls)`: what each call gave, or the exception it raised; each in its thread."""
+
+    def run(calls: Iterable[Callable[[], Any]]) -> list[Any]:
+        def outcome(call: Callable[[], Any]) -> Any:
+            try:
+                return call()
+            except Exception as error:  # noqa: BLE001  (the test looks at it)
+                return error
+
+        calls = list(calls)
+        with ThreadPoolExecutor(len(calls)) as pool:
+            return list(pool.map(outcome, calls))
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def sync_all(at_once: Callable[..., list[Any]]) -> Callable[[Sequence[History]], None]:
+    """`sync_all(histories)`: one sync of all of them; the first error is raised."""
+
+    def sync(histories: Sequence[History]) -> None:
+        for rank, outcome in enumerate(at_once([h.sync for h in histories])):
+            if outcome is not None:
+                outcome.add_note(f"on rank {rank}")
+                raise outcome
+
+    return sync
