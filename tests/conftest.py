@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,13 @@ settings.register_profile(
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
 )
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Looking for examples in docstrings imports every module; below tests/ that is for tests only."""
+    helper = collection_path.suffix == ".py" and not collection_path.name.startswith("test_")
+    return True if helper else None
+
 
 # Tests that start processes stay on one worker of pytest-xdist: two of them at once would compete
 # for the cores, and their deadlines would tell of that and not of the code.

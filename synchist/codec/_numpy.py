@@ -181,8 +181,9 @@ def _filled(reader: Reader, dtype: Any, shape: tuple[int, ...], order: str) -> A
         )
     if not len(data):
         _check_empty(reader, dtype, shape, start)
-        return np.empty(shape, dtype, order)
-    array = np.empty(shape, dtype, order)
+        return np.ndarray(shape, dtype, order=order)
+    # Not np.empty: it takes some dtypes, such as "U0" and big-endian dates, for others.
+    array = np.ndarray(shape, dtype, order=order)
     array.reshape(-1, order="A").view("u1")[:] = np.frombuffer(data, "u1")
     if not _sound(array):
         raise reader.corrupt("an array has bools or characters that do not exist", start)

@@ -144,14 +144,15 @@ def _read_tensor(reader: Reader, end: int, depth: int) -> Any:
     if not len(data):
         if math.prod(n for n in shape if n) * dtype.itemsize > sys.maxsize:
             raise reader.corrupt(f"a tensor cannot have the shape {shape!r:.80}", start)
-        return torch.empty(shape, dtype=dtype)
-    if name == "bool" and bytes(data).translate(None, b"\0\1"):
+    elif name == "bool" and bytes(data).translate(None, b"\0\1"):
         raise reader.corrupt("a tensor has bools that do not exist", start)
     if sys.byteorder == "big":
         data = memoryview(swapped(data, _unit(dtype)))
-    tensor = torch.empty(shape, dtype=dtype)
-    _memory(tensor)[:] = data
-    return tensor
+    # As bytes first: making a complex32 tensor outright warns.
+    tensor = torch.empty(len(data), dtype=torch.uint8)
+    if len(data):
+        _memory(tensor)[:] = data
+    return tensor.view(dtype).reshape(shape).detach()
 
 
 def _write_size(writer: Writer, value: Any, depth: int) -> None:

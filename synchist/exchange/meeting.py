@@ -6,7 +6,7 @@ if its own nonce is in it, so nothing counts that does not depend on fresh nonce
 
 A rank keeps its nonce, and rank 0 its challenge and the answers it has seen, until the meeting has
 ended: with new ones at every try, ranks with short timeouts would miss each other for ever. While
-waiting, each rank re-reads what it posted: when it was overwritten, another process claims its rank.
+waiting, each rank re-reads what it posted: overwritten means that another process claims its rank.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from ..stores.guard import GuardedStore
 from .keys import Keys
 from .notes import pack, unpack
 from .protocol import Judge
+from .tidying import Tidier
 from .waiting import wait_until
 from .worker import Ticket
 
-__all__ = ["Met", "Meeting"]
+__all__ = ["Meeting", "Met"]
 
 _OK = "ok"
 _REFUSED = "refused"
@@ -62,7 +63,7 @@ class Meeting:
         *,
         label: str,
         token: str,
-        before: Tidier,
+        tidier: Tidier,
     ) -> None:
         self._store = store
         self._keys = keys
@@ -70,8 +71,9 @@ class Meeting:
         self._world = world_size
         self._label = label
         self._token = token
-        self._before = before
+        self._tidier = tidier
         self._spent: set[str] = set()
+        self._elsewhere: str | None = None
         self._met: Met | None = None
         self._fresh()
 
@@ -92,7 +94,9 @@ class Meeting:
     def give_up(self, reason: str) -> None:
         """Tell whoever is in the meeting that this rank will not come. Best effort."""
         challenge = self.challenge
-        if challenge is None and self._store.there([self._keys.challenge]):
+        if self._rank == 0:  # so that those who come later find it
+            self._store.set(self._keys.challenge, pack(self.nonce, self._label, self._token))
+        elif challenge is None and self._store.there([self._keys.challenge]):
             data = self._store.get(self._keys.challenge)
             challenge = unpack(data, self._keys.challenge, str, str, str)[0]
         if challenge is not None:
@@ -134,14 +138,14 @@ class Meeting:
             sha.update(self._raw[rank])
         attempt = sha.hexdigest()[:32]
         # Only now: a rank that was slow may have been reading the last attempt until it answered.
-        self._before.tidy(store)
+        self._tidier.tidy(store)
+        self._tidier.note(store, self.nonce, attempt, self._world, 0)
         store.set(keys.ack(self.nonce), pack(_OK, attempt, nonces, tokens, everyone))
         return Met(self.nonce, attempt, everyone, tokens)
 
     def _refuse(self, rank: int, objection: str) -> None:
-        self._store.set(
-            self._keys.ack(self.nonce), pack(_REFUSED, objection, [rank], [], [])
-        )
+        self._store.set(self._keys.ack(self.nonce), pack(_REFUSED, objection, [rank], [], []))
+        self._tidier.note(self._store, self.nonce, "", self._world, 0)
         self._end_refused()
         raise _do_not_fit(objection, rank)
 
@@ -193,13 +197,15 @@ class Meeting:
             self._end_refused()
             raise _do_not_fit(text, nonces[0] if nonces else None)
         if not (len(nonces) == len(tokens) == len(everyone) == self._world):
-            raise _do_not_fit(f"rank 0 met {len(everyone)} ranks, this rank expects {self._world}", 0)
+            raise _do_not_fit(
+                f"rank 0 met {len(everyone)} ranks, this rank expects {self._world}", 0
+            )
         return Met(challenge, text, everyone, tokens)
 
     def _incomplete(self, deadline: Deadline) -> SyncTimeoutError:
         challenge = self.challenge
         missing = [0]
-        if challenge is not None:
+        if challenge is not None and self._elsewhere is None:
             others = [rank for rank in range(1, self._world) if rank != self._rank]
             absent = [
                 rank
@@ -207,15 +213,21 @@ class Meeting:
                 if not self._store.there([self._keys.answer(challenge, rank)])
             ]
             missing = absent or missing
+        elif self._elsewhere is not None:
+            more = f"; it last met in another history, {self._elsewhere!r}"
+            return _nobody_came(missing, deadline, more)
         elif self._spent:
-            return _nobody_came(missing, deadline, "; the store only holds what an earlier run left")
+            return _nobody_came(
+                missing, deadline, "; the store only holds what an earlier run left"
+            )
         return _nobody_came(missing, deadline)
 
     def _look_for_challenge(self, mine: bytes) -> None:
         key = self._keys.challenge
         if not self._store.there([key]):
             return
-        nonce, _, _ = unpack(self._store.get(key), key, str, str, str)
+        nonce, label, _ = unpack(self._store.get(key), key, str, str, str)
+        self._elsewhere = label if label != self._label else None
         if nonce not in self._spent and nonce != self.challenge:
             self.challenge = nonce
             self._post(mine)
@@ -257,52 +269,6 @@ class Meeting:
             self._store.set(self._keys.stop(nonce), stop)
         self._end_refused()
         raise _do_not_fit(reason, self._rank)
-
-
-class Tidier:
-    """Deletes what an earlier attempt of the same history left, as far as it can be derived."""
-
-    def __init__(self, keys: Keys, label: str) -> None:
-        self._keys = keys
-        self._label = label
-
-    def note(self, store: GuardedStore, challenge: str, attempt: str, world: int, number: int) -> None:
-        """Leave word of how far this attempt has come."""
-        store.set(self._keys.last(self._label), pack(challenge, attempt, world, number))
-
-    def tidy(self, store: GuardedStore) -> None:
-        """Delete the keys of the attempt that `note` spoke of last. Never raises."""
-        keys = self._keys
-        key = keys.last(self._label)
-        try:
-            if not store.there([key]):
-                return
-            challenge, attempt, world, number = unpack(store.get(key), key, str, str, int, int)
-        except Exception:  # noqa: BLE001  (tidying up must not fail a meeting)
-            return
-        for rank in range(min(world, 4096)):
-            for n in (number - 1, number, number + 1):
-                self.drop_segment(store, attempt, n, rank)
-            store.delete(keys.answer(challenge, rank))
-            store.delete(keys.bye(attempt, rank))
-        for n in (number - 1, number, number + 1):
-            store.delete(keys.commit(attempt, n))
-        for old in (keys.ack(challenge), keys.stop(challenge), keys.stop(attempt)):
-            store.delete(old)
-        store.delete(keys.left(attempt))
-
-    def drop_segment(self, store: GuardedStore, attempt: str, number: int, rank: int) -> None:
-        """Delete one rank's bytes of one round, if they are there. Never raises."""
-        key = self._keys.segment(attempt, number, rank)
-        try:
-            if not store.there([key]):
-                return
-            pieces = unpack(store.get(key), key, int, int, bytes, bytes)[0]
-        except Exception:  # noqa: BLE001  (tidying up must not fail a meeting)
-            pieces = 0
-        store.delete(key)
-        for index in range(min(pieces, 4096)):
-            store.delete(self._keys.piece(attempt, number, rank, index))
 
 
 def _nobody_came(missing: list[int], deadline: Deadline, more: str = "") -> SyncTimeoutError:

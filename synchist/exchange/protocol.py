@@ -50,5 +50,8 @@ class Exchange(Protocol):
     def abort(self, reason: str) -> None:
         """Tell the others that this rank gives up. Best effort, at most 2 seconds."""
 
+    def retire(self) -> None:
+        """Another exchange takes over. Does not block and sends no messages."""
+
     def close(self, timeout: float) -> None:
         """Leave in good order. Rank 0 waits up to `timeout` seconds for the others, then tidies."""

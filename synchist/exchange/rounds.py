@@ -17,8 +17,9 @@ from ..deadline import Deadline
 from ..errors import CorruptDataError, RankFailedError, SyncTimeoutError
 from ..stores.guard import GuardedStore
 from .keys import Keys
-from .meeting import Met, Tidier
+from .meeting import Met
 from .notes import pack, unpack
+from .tidying import Tidier
 from .waiting import wait_until
 from .worker import Ticket
 
@@ -29,6 +30,11 @@ PIECE_BYTES: Final = 4 << 20
 
 WARN_AFTER_SECONDS = 60.0
 """When a waiting rank first warns of those that are late; then at doubling times."""
+
+INLINE_BYTES: Final = 1 << 20
+"""Largest payload that goes inside its manifest; several manifests are read in one answer."""
+
+_AT_ONCE: Final = 16
 
 _log = logging.getLogger("synchist")
 
@@ -74,10 +80,12 @@ class Rounds:
             self._check_left()
             if waited >= warn_at:
                 warn_at *= 2
-                _log.warning(
-                    "rank %d has waited %.0f s in round %d for %s",
-                    self._rank, waited, self.number, _ranks(self._missing()),
-                )  # fmt: skip
+                late = self._look()
+                if late:
+                    _log.warning(
+                        "rank %d has waited %.0f s in round %d for %s",
+                        self._rank, waited, self.number, _ranks(late),
+                    )  # fmt: skip
             if waited >= note_after and not noted:
                 noted = True
                 self._store.set(
@@ -87,7 +95,9 @@ class Rounds:
 
         try:
             if not wait_until(self._store, self._ready, probe, deadline, ticket):
-                raise self._late(deadline)
+                missing = self._look()
+                if missing:
+                    raise self._late(missing, deadline)
         finally:
             if noted:
                 self._store.delete(self._keys.where(self._rank))
@@ -118,7 +128,7 @@ class Rounds:
         check = hashlib.sha256(payload).digest()
         inline = payload
         pieces = 0
-        if len(payload) > PIECE_BYTES:
+        if len(payload) > INLINE_BYTES:
             inline = b""
             pieces = -(-len(payload) // PIECE_BYTES)
             self._pieces[1] = pieces
@@ -136,28 +146,33 @@ class Rounds:
         return [rank for rank in range(self._world) if rank not in self._got]
 
     def _ready(self) -> list[str]:
+        """One question for all ranks: with many of them, one each would swamp the store."""
         missing = self._missing()
         keys = [self._key(self.number, rank) for rank in missing]
-        if not keys:
+        if keys and self._store.there(keys):
+            self._fetch(missing)
             return []
-        if self._store.there(keys):
-            there = missing
-        elif len(missing) > 1:
-            there = [r for r, key in zip(missing, keys, strict=True) if self._store.there([key])]
-        else:
-            there = []
-        wanted = [self._key(self.number, rank) for rank in there]
-        for rank, data in zip(there, self._store.get_all(wanted) if wanted else [], strict=True):
-            self._got[rank] = self._read(rank, data)
-            self._seen[rank] = time.monotonic()
-        return [self._key(self.number, rank) for rank in self._missing()]
+        return keys
+
+    def _fetch(self, ranks: list[int]) -> None:
+        for first in range(0, len(ranks), _AT_ONCE):
+            some = ranks[first : first + _AT_ONCE]
+            found = self._store.get_all([self._key(self.number, rank) for rank in some])
+            for rank, data in zip(some, found, strict=True):
+                self._got[rank] = self._read(rank, data)
+                self._seen[rank] = time.monotonic()
+
+    def _look(self) -> list[int]:
+        """Read what is there, rank by rank, and return the ranks whose data is not."""
+        self._fetch([r for r in self._missing() if self._store.there([self._key(self.number, r)])])
+        return self._missing()
 
     def _read(self, rank: int, manifest: bytes) -> bytes:
         key = self._key(self.number, rank)
         pieces, length, check, payload = unpack(manifest, key, int, int, bytes, bytes)
         if pieces:
-            if not 0 < pieces <= -(-length // 1):
-                raise CorruptDataError(f"what rank {rank} published in round {self.number}: pieces")
+            if pieces != -(-length // PIECE_BYTES):
+                raise CorruptDataError(f"rank {rank} published a damaged manifest ({key!r})")
             payload = b"".join(
                 self._store.get(self._keys.piece(self._met.attempt, self.number, rank, index))
                 for index in range(pieces)
@@ -173,7 +188,7 @@ class Rounds:
 
     def _check_stop(self) -> None:
         key = self._keys.stop(self._met.attempt)
-        if self._store.there([key]) and self._missing_after_look():
+        if self._store.there([key]) and self._look():  # data first: what was published counts
             _, rank, reason = unpack(self._store.get(key), key, str, int, str)
             raise RankFailedError(
                 f"rank {rank} gave up while this rank waited in round {self.number}: {reason}",
@@ -188,7 +203,7 @@ class Rounds:
             return
         for rank in self._missing():
             if self._store.there([keys.bye(self._met.attempt, rank)]):
-                if rank not in self._missing_after_look():
+                if rank not in self._look():
                     continue
                 raise RankFailedError(
                     f"rank {rank} closed its history and does not come to round {self.number}: "
@@ -198,13 +213,7 @@ class Rounds:
                     round=self.number,
                 )
 
-    def _missing_after_look(self) -> list[int]:
-        """Data first: what a rank published before it left still counts."""
-        self._ready()
-        return self._missing()
-
-    def _late(self, deadline: Deadline) -> SyncTimeoutError:
-        missing = self._missing()
+    def _late(self, missing: list[int], deadline: Deadline) -> SyncTimeoutError:
         now = time.monotonic()
         seen: dict[int, str | None] = {}
         elsewhere = []

@@ -13,10 +13,11 @@ from ..errors import SynchistError, UsageError
 from ..stores.guard import GuardedStore
 from ..stores.protocol import Store
 from .keys import Keys
-from .meeting import Meeting, Met, Tidier
+from .meeting import Meeting, Met
 from .notes import pack
 from .protocol import Judge
 from .rounds import Rounds
+from .tidying import Tidier
 from .waiting import wait_until
 from .worker import Cancelled, Ticket, Worker
 
@@ -85,20 +86,10 @@ class StoreExchange:
         def job(ticket: Ticket) -> Met:
             store = self._open()
             if self._meeting is None:
-                self._meeting = Meeting(
-                    store,
-                    self._keys,
-                    self.rank,
-                    self.world_size,
-                    label=self._label,
-                    token=self._token,
-                    before=self._tidier,
-                )
+                self._meeting = self._new_meeting(store)
             met = self._meeting.meet(facts, judge, deadline, ticket)
             if self._rounds is None:
-                self._rounds = Rounds(
-                    store, self._keys, self.rank, met, self._label, self._tidier
-                )
+                self._rounds = Rounds(store, self._keys, self.rank, met, self._label, self._tidier)
                 self._met = met
             return met
 
@@ -139,18 +130,8 @@ class StoreExchange:
                 key = self._keys.stop(self._met.attempt)
                 if not store.there([key]):
                     store.set(key, pack("failed", self.rank, reason))
-            elif self._meeting is not None:
-                self._meeting.give_up(reason)
             else:
-                Meeting(
-                    store,
-                    self._keys,
-                    self.rank,
-                    self.world_size,
-                    label=self._label,
-                    token=self._token,
-                    before=self._tidier,
-                ).give_up(reason)
+                (self._meeting or self._new_meeting(store)).give_up(reason)
 
         self._best_effort(job, _GIVE_UP_SECONDS, "aborting")
         self._ended = "aborted"
@@ -225,6 +206,17 @@ class StoreExchange:
             self._worker.run(job, Deadline(seconds), what)
         except (SynchistError, Cancelled) as error:
             _log.debug("%s: %s", what, error)
+
+    def _new_meeting(self, store: GuardedStore) -> Meeting:
+        return Meeting(
+            store,
+            self._keys,
+            self.rank,
+            self.world_size,
+            label=self._label,
+            token=self._token,
+            tidier=self._tidier,
+        )
 
     def _open(self) -> GuardedStore:
         """The store, opened by the thread that uses it."""

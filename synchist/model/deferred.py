@@ -46,7 +46,7 @@ class Tray:
             UnsupportedTypeError: the value cannot be stored exactly.
         """
         torch = sys.modules.get("torch")
-        if torch is not None and type(value) is torch.Tensor and _is_scalar(torch, value):
+        if torch is not None and type(value) in _tensor_types(torch) and _is_scalar(torch, value):
             return self._defer(torch, Deferred(value.detach().clone(), None))
         snap = snapshot(value)
         if isinstance(snap, bytes):
@@ -170,6 +170,10 @@ class _Group:
     def tensor(self, tensor: Any) -> Any:
         start = self._offsets[id(tensor)]
         return self._flat[start : start + tensor.numel()].reshape(tensor.shape)
+
+
+def _tensor_types(torch: Any) -> tuple[type, ...]:
+    return torch.Tensor, torch.nn.Parameter
 
 
 def _is_scalar(torch: Any, tensor: Any) -> bool:

@@ -6,16 +6,20 @@ The rule is by (epoch, scope, name): values are not compared.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ..errors import NotSyncedError
 from .rows import RowAxis
 
-__all__ = ["ALL", "Guard", "NoGuard", "PendingNames", "StrictGuard"]
+__all__ = ["ALL", "EVERY_EPOCH", "Guard", "NoGuard", "PendingNames", "StrictGuard"]
 
 ALL: Any = None
 """In place of names: every name."""
+
+EVERY_EPOCH: Final = range(sys.maxsize)
+"""In place of epochs: every one, those that only this rank has opened included."""
 
 
 class PendingNames(Protocol):
@@ -84,7 +88,7 @@ class StrictGuard:
         if isinstance(index, slice):
             changed = range(*index.indices(length)) != range(*index.indices(longer))
         else:
-            changed = index < 0 or length <= index < longer
+            changed = _position(index, length) != _position(index, longer)
         if changed:
             self._stop(f"opened epoch {longer - 1}")
 
@@ -133,6 +137,10 @@ class StrictGuard:
             "would miss it: call sync() first, or read h.synced[...] (what all ranks agree on, "
             "without it) or h.local[...] (this rank's own records, with it)"
         )
+
+
+def _position(index: int, length: int) -> int | None:
+    return index % length if -length <= index < length else None
 
 
 def _at(axis: RowAxis, position: int) -> tuple[int, int] | None:

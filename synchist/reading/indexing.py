@@ -37,7 +37,8 @@ def read_index(source: Source, guard: Guard, value: EpochReader, index: Any) -> 
     indices = index if isinstance(index, tuple) else (index,)
     if len(indices) > 4:
         raise KeyError(f"a history has 4 indices (epochs, key, batches, key), got {len(indices)}")
-    on_epochs, key, on_rows, row_key = (*indices, *[None] * (4 - len(indices)))
+    padded: tuple[Any, ...] = (*indices, None, None, None, None)
+    on_epochs, key, on_rows, row_key = padded[:4]
     if on_rows is not None and key != BATCHES:
         raise KeyError(
             f"the third index selects batches, so the second has to be 'batches', not {key!r}"

@@ -10,7 +10,7 @@ from ..errors import UsageError
 from ..missing import MISSING
 from ..model.part import Cell
 from ..reductions import Reduction, check_rule, reduce_values
-from .guard import ALL, Guard, NoGuard
+from .guard import ALL, EVERY_EPOCH, Guard, NoGuard
 from .indexing import read_epoch, read_index
 from .resolve import Rules, resolve_cells
 from .source import Source
@@ -226,7 +226,7 @@ class Reader:
 
     def _folded(self, name: str, mode: str, min_delta: float) -> BestFold:
         source = self._source()
-        self._guard().values(range(len(source)), [name])
+        self._guard().values(EVERY_EPOCH, [name])
         fold = self._fold(name, mode, min_delta)
         for epoch in range(len(fold), len(source)):
             fold.extend([self._resolve(source, epoch, name, decide=True)])

@@ -65,13 +65,13 @@ def column_in_row_order(parts: Mapping[int, PartView], name: str) -> list[Any]:
     first = found[0][1]
     if all(isinstance(rows, range) and rows == first for _, rows, _ in found):
         values = [None] * (len(first) * len(found))
-        for index, (_, _, column) in enumerate(found):
-            values[index :: len(found)] = column
+        for index, (_, _, of_rank) in enumerate(found):
+            values[index :: len(found)] = of_rank
         return values
     tagged = [
         (batch, rank, value)
-        for rank, batches, column in found
-        for batch, value in zip(batches, column, strict=True)
+        for rank, batches, of_rank in found
+        for batch, value in zip(batches, of_rank, strict=True)
     ]
     tagged.sort(key=itemgetter(0, 1))
     return [value for _, _, value in tagged]

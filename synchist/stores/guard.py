@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from datetime import timedelta
 from typing import Any, Final
@@ -78,10 +79,8 @@ class GuardedStore:
 
     def delete(self, key: str) -> None:
         """Remove a key, if the store can. Never raises: what is left over does no harm."""
-        try:
+        with contextlib.suppress(Exception):
             self._store.delete_key(key)
-        except Exception:  # noqa: BLE001  (tidying up must not fail a round)
-            pass
 
     @staticmethod
     def _bytes(key: str, value: Any) -> bytes:

@@ -140,7 +140,7 @@ def test_a_rank_that_only_passes_on_a_failure_is_not_the_first(
 
 def test_the_timeout_names_the_ranks_and_ends_them(rank_functions: ModuleType) -> None:
     began = time.monotonic()
-    with pytest.raises(SyncTimeoutError, match="after 0.2 s .* rank 0, 1;") as caught:
+    with pytest.raises(SyncTimeoutError, match=r"after 0\.2 s .* rank 0, 1;") as caught:
         launch(rank_functions.add, 1, 2, timeout=0.2)
     assert caught.value.missing == [0, 1]
     assert time.monotonic() - began < 10
