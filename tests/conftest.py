@@ -32,7 +32,7 @@ settings.load_profile(
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Looking for examples in docstrings imports every module; below tests/ that is for tests only."""
+    """The search for examples in docstrings imports every file; here, only the tests."""
     helper = collection_path.suffix == ".py" and not collection_path.name.startswith("test_")
     return True if helper else None
 

@@ -19,7 +19,7 @@ class Keys:
     | challenge | rank 0 | its nonce, the history it meets in |
     | answer/C/r | rank r | its nonce, what it says of itself |
     | ack/C | rank 0 | the verdict on all answers |
-    | stop/X | anyone | why meeting or attempt X is over |
+    | stop/X | anyone | why attempt X, or the meeting of the rank with nonce X, is over |
     | A/n/r | rank r | round n: a manifest, with the payload if it fits |
     | A/n/r/i | rank r | round n: piece i of a large payload |
     | A/n/commit | rank 0 | reserved: the round is on disk |

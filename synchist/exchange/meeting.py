@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from ..deadline import Deadline
-from ..errors import DivergenceError, RankFailedError, SyncTimeoutError
+from ..errors import CorruptDataError, DivergenceError, RankFailedError, SyncTimeoutError
 from ..stores.guard import GuardedStore
 from .keys import Keys
 from .notes import pack, unpack
@@ -32,6 +32,8 @@ __all__ = ["Meeting", "Met"]
 _OK = "ok"
 _REFUSED = "refused"
 _FAILED = "failed"
+
+_LINGER_SECONDS: Final = 1.0
 
 
 @attrs.frozen
@@ -49,6 +51,15 @@ class Met:
     attempt: str
     facts: list[bytes]
     tokens: list[str]
+
+
+@attrs.frozen
+class Answer:
+    """A rank's answer to a challenge: its nonce, its process, what it says of itself."""
+
+    nonce: str
+    token: str
+    facts: bytes
 
 
 class Meeting:
@@ -80,9 +91,9 @@ class Meeting:
     def _fresh(self) -> None:
         self.nonce = secrets.token_hex(16)
         self.challenge: str | None = self.nonce if self._rank == 0 else None
-        self._answers: dict[int, list[Any]] = {}
-        self._raw: dict[int, bytes] = {}
+        self._answers: dict[int, Answer] = {}
         self._posted: bytes | None = None
+        self._heard: str | None = None
 
     def meet(self, facts: bytes, judge: Judge, deadline: Deadline, ticket: Ticket) -> Met:
         """Meet the others; may be called again after a timeout."""
@@ -91,67 +102,93 @@ class Meeting:
             self._met = side(facts, judge, deadline, ticket)
         return self._met
 
-    def give_up(self, reason: str) -> None:
+    def give_up(self, reason: str, ticket: Ticket) -> None:
         """Tell whoever is in the meeting that this rank will not come. Best effort."""
-        challenge = self.challenge
-        if self._rank == 0:  # so that those who come later find it
-            self._store.set(self._keys.challenge, pack(self.nonce, self._label, self._token))
-        elif challenge is None and self._store.there([self._keys.challenge]):
-            data = self._store.get(self._keys.challenge)
-            challenge = unpack(data, self._keys.challenge, str, str, str)[0]
-        if challenge is not None:
-            self._store.set(self._keys.stop(challenge), pack(_FAILED, self._rank, reason))
+        if self._rank == 0:
+            self._post_challenge()
+            self._refuse(_FAILED, reason, 0, ticket)
+        elif self._store.there([self._keys.challenge]):
+            challenge, _ = self._read_challenge()
+            self._stop(challenge, _FAILED, reason)
 
     # -- rank 0 --------------------------------------------------------------------------------
 
+    def _post_challenge(self) -> bytes:
+        mine = pack(self.nonce, self._label)
+        self._store.set(self._keys.challenge, mine)
+        return mine
+
     def _as_host(self, facts: bytes, judge: Judge, deadline: Deadline, ticket: Ticket) -> Met:
         keys, store = self._keys, self._store
-        mine = pack(self.nonce, self._label, self._token)
-        store.set(keys.challenge, mine)
+        mine = self._post_challenge()
+        ranks = range(1, self._world)
 
         def ready() -> list[str]:
-            for rank in range(1, self._world):
-                key = keys.answer(self.nonce, rank)
-                if rank not in self._answers and store.there([key]):
-                    raw = store.get(key)
-                    self._answers[rank] = unpack(raw, key, str, str, bytes)
-                    self._raw[rank] = raw
-                    objection = judge(facts, self._answers[rank][2], rank)
-                    if objection is not None:
-                        self._refuse(rank, objection)
-            return [
-                keys.answer(self.nonce, r) for r in range(1, self._world) if r not in self._answers
-            ]
+            for rank in self._read_answers():
+                objection = judge(facts, self._answers[rank].facts, rank)
+                if objection is not None:
+                    self._refuse(_REFUSED, objection, rank, ticket)
+                    raise _do_not_fit(objection, rank)
+            return [keys.answer(self.nonce, rank) for rank in ranks if rank not in self._answers]
 
         def probe(_: float) -> None:
-            self._check_stop(self.nonce)
-            self._check_own(keys.challenge, mine, self.nonce)
+            stopped = self._read_stop()
+            if stopped is not None:
+                why, rank, reason = stopped
+                self._refuse(why, reason, rank, ticket)
+                raise _over(why, rank, reason)
+            if store.there([keys.challenge]) and (theirs := store.get(keys.challenge)) != mine:
+                reason = _claimed(0)
+                self._stop(unpack(theirs, keys.challenge, str, str)[0], _REFUSED, reason)
+                self._refuse(_REFUSED, reason, 0, ticket)
+                raise _do_not_fit(reason, 0)
 
         if not wait_until(store, ready, probe, deadline, ticket):
-            missing = [rank for rank in range(1, self._world) if rank not in self._answers]
-            raise _nobody_came(missing, deadline)
-        nonces = [self.nonce] + [self._answers[r][0] for r in range(1, self._world)]
-        tokens = [self._token] + [self._answers[r][1] for r in range(1, self._world)]
-        everyone = [facts] + [self._answers[r][2] for r in range(1, self._world)]
-        sha = hashlib.sha256(mine)
-        for rank in range(1, self._world):
-            sha.update(self._raw[rank])
+            raise _nobody_came([rank for rank in ranks if rank not in self._answers], deadline)
+        answers = [Answer(self.nonce, self._token, facts), *(self._answers[r] for r in ranks)]
+        sha = hashlib.sha256()
+        for answer in answers:
+            sha.update(pack(answer.nonce, answer.token, answer.facts))
         attempt = sha.hexdigest()[:32]
         # Only now: a rank that was slow may have been reading the last attempt until it answered.
         self._tidier.tidy(store)
         self._tidier.note(store, self.nonce, attempt, self._world, 0)
-        store.set(keys.ack(self.nonce), pack(_OK, attempt, nonces, tokens, everyone))
-        return Met(self.nonce, attempt, everyone, tokens)
+        ack = pack(_OK, attempt, 0, [[a.nonce, a.token, a.facts] for a in answers])
+        store.set(keys.ack(self.nonce), ack)
+        return _met(self.nonce, attempt, answers)
 
-    def _refuse(self, rank: int, objection: str) -> None:
-        self._store.set(self._keys.ack(self.nonce), pack(_REFUSED, objection, [rank], [], []))
+    def _read_answers(self) -> list[int]:
+        """Read answers that have come since, and return their ranks."""
+        new = []
+        for rank in range(1, self._world):
+            key = self._keys.answer(self.nonce, rank)
+            if rank not in self._answers and self._store.there([key]):
+                fields = unpack(self._store.get(key), key, str, str, bytes)
+                self._answers[rank] = Answer(*fields)
+                new.append(rank)
+        return new
+
+    def _refuse(self, why: str, reason: str, rank: int, ticket: Ticket) -> None:
+        """Tell those who have answered, and for a moment those who still come.
+
+        A refusal counts only for the nonces in it, like everything in a meeting: the next run may
+        find it, and must not take it for its own.
+        """
         self._tidier.note(self._store, self.nonce, "", self._world, 0)
-        self._end_refused()
-        raise _do_not_fit(objection, rank)
 
-    def _end_refused(self) -> None:
-        if self.challenge is not None:
-            self._spent.add(self.challenge)
+        def ready() -> list[str]:
+            told = len(self._answers)
+            self._read_answers()
+            if told != len(self._answers) or told == 0:
+                answers = [[a.nonce, a.token, b""] for a in self._answers.values()]
+                self._store.set(self._keys.ack(self.nonce), pack(why, reason, rank, answers))
+            keys = [self._keys.answer(self.nonce, r) for r in range(1, self._world)]
+            return keys[len(self._answers) :]
+
+        told = [[a.nonce, a.token, b""] for a in self._answers.values()]
+        self._store.set(self._keys.ack(self.nonce), pack(why, reason, rank, told))
+        wait_until(self._store, ready, lambda _: None, Deadline(_LINGER_SECONDS), ticket)
+        self._spent.add(self.nonce)
         self._fresh()
 
     # -- the other ranks -----------------------------------------------------------------------
@@ -160,115 +197,145 @@ class Meeting:
         keys, store = self._keys, self._store
         mine = pack(self.nonce, self._token, facts)
         found: list[Any] = []
-        stale = False
+        look = True
 
         def ready() -> list[str]:
-            nonlocal stale
-            if self.challenge is None or stale:
+            nonlocal look
+            if self.challenge is None or look:
                 self._look_for_challenge(mine)
-                stale = False
+                look = False
             if self.challenge is None:
                 return [keys.challenge]
             key = keys.ack(self.challenge)
             if not store.there([key]):
                 return [key]
-            fields = unpack(store.get(key), key, str, str, list, list, list)
-            if fields[0] != _REFUSED and self.nonce not in fields[2]:
-                self._spent.add(self.challenge)  # left by an earlier run
+            verdict, text, rank, answers = unpack(store.get(key), key, str, str, int, list)
+            if self.nonce in [answer[0] for answer in answers]:
+                found[:] = verdict, text, rank, answers
+                return []
+            if verdict == _OK:  # left by an earlier run
+                self._spent.add(self.challenge)
                 self.challenge = None
-                return [keys.challenge]
-            found[:] = fields
-            return []
+            else:
+                self._heard = text
+            return [key]
 
         def probe(_: float) -> None:
-            nonlocal stale
-            stale = True
+            nonlocal look
+            look = True
+            stopped = self._read_stop()
+            if stopped is not None:
+                self._end()
+                raise _over(*stopped)
             if self.challenge is not None:
-                self._check_stop(self.challenge)
-                self._check_own(keys.answer(self.challenge, self._rank), mine, self.challenge)
+                self._check_answer(keys.answer(self.challenge, self._rank), mine)
 
         if self.challenge is not None and self._posted != mine:
             self._post(mine)
         if not wait_until(store, ready, probe, deadline, ticket):
             raise self._incomplete(deadline)
-        verdict, text, nonces, tokens, everyone = found
+        verdict, text, rank, answers = found
         challenge = self.challenge or ""
-        if verdict == _REFUSED:
-            self._end_refused()
-            raise _do_not_fit(text, nonces[0] if nonces else None)
-        if not (len(nonces) == len(tokens) == len(everyone) == self._world):
+        if verdict != _OK:
+            self._end()
+            raise _over(verdict, rank, text)
+        if len(answers) != self._world:
             raise _do_not_fit(
-                f"rank 0 met {len(everyone)} ranks, this rank expects {self._world}", 0
+                f"rank 0 met {len(answers)} ranks, this rank expects {self._world}", 0
             )
-        return Met(challenge, text, everyone, tokens)
+        return _met(challenge, text, [Answer(*answer) for answer in answers])
 
-    def _incomplete(self, deadline: Deadline) -> SyncTimeoutError:
-        challenge = self.challenge
-        missing = [0]
-        if challenge is not None and self._elsewhere is None:
-            others = [rank for rank in range(1, self._world) if rank != self._rank]
-            absent = [
-                rank
-                for rank in others
-                if not self._store.there([self._keys.answer(challenge, rank)])
-            ]
-            missing = absent or missing
-        elif self._elsewhere is not None:
-            more = f"; it last met in another history, {self._elsewhere!r}"
-            return _nobody_came(missing, deadline, more)
-        elif self._spent:
-            return _nobody_came(
-                missing, deadline, "; the store only holds what an earlier run left"
-            )
-        return _nobody_came(missing, deadline)
+    def _end(self) -> None:
+        if self.challenge is not None:
+            self._spent.add(self.challenge)
+        self._fresh()
+
+    def _read_challenge(self) -> tuple[str, str]:
+        key = self._keys.challenge
+        nonce, label = unpack(self._store.get(key), key, str, str)
+        return nonce, label
 
     def _look_for_challenge(self, mine: bytes) -> None:
-        key = self._keys.challenge
-        if not self._store.there([key]):
+        if not self._store.there([self._keys.challenge]):
             return
-        nonce, label, _ = unpack(self._store.get(key), key, str, str, str)
+        try:
+            nonce, label = self._read_challenge()
+        except CorruptDataError as error:  # rank 0 will overwrite it
+            self._heard = str(error)
+            return
         self._elsewhere = label if label != self._label else None
         if nonce not in self._spent and nonce != self.challenge:
             self.challenge = nonce
+            self._heard = None
             self._post(mine)
 
     def _post(self, mine: bytes) -> None:
-        assert self.challenge is not None
-        self._store.set(self._keys.answer(self.challenge, self._rank), mine)
-        self._posted = mine
+        if self.challenge is not None:
+            self._store.set(self._keys.answer(self.challenge, self._rank), mine)
+            self._posted = mine
+
+    def _check_answer(self, key: str, mine: bytes) -> None:
+        """Raise when another process overwrote this rank's answer."""
+        if not self._store.there([key]) or (theirs := self._store.get(key)) == mine:
+            return
+        nonce = unpack(theirs, key, str, str, bytes)[0]
+        if nonce == self.nonce:
+            return
+        reason = _claimed(self._rank)
+        self._stop(nonce, _REFUSED, reason)
+        if self.challenge is not None:
+            self._stop(self.challenge, _REFUSED, reason)
+        self._end()
+        raise _do_not_fit(reason, self._rank)
+
+    def _incomplete(self, deadline: Deadline) -> SyncTimeoutError:
+        challenge = self.challenge
+        if self._heard is not None:
+            more = f"; what it left in this store says: {self._heard}"
+            return _nobody_came([0], deadline, more)
+        if self._elsewhere is not None:
+            more = f"; it last met in another history, {self._elsewhere!r}"
+            return _nobody_came([0], deadline, more)
+        if challenge is None:
+            more = "; the store only holds what an earlier run left" if self._spent else ""
+            return _nobody_came([0], deadline, more)
+        absent = [
+            rank
+            for rank in range(1, self._world)
+            if rank != self._rank and not self._store.there([self._keys.answer(challenge, rank)])
+        ]
+        return _nobody_came(absent or [0], deadline)
 
     # -- both ----------------------------------------------------------------------------------
 
-    def _check_stop(self, challenge: str) -> None:
-        key = self._keys.stop(challenge)
-        if self._store.there([key]):
-            why, rank, reason = unpack(self._store.get(key), key, str, int, str)
-            self._end_refused()
-            if why == _FAILED:
-                raise RankFailedError(
-                    f"rank {rank} gave up before all ranks had met: {reason}",
-                    rank=rank,
-                    reason=reason,
-                )
-            raise _do_not_fit(reason, rank)
+    def _stop(self, nonce: str, why: str, reason: str) -> None:
+        """Tell the owner of that nonce that this meeting is over. Only the owner believes it."""
+        self._store.set(self._keys.stop(nonce), pack(why, self._rank, reason))
 
-    def _check_own(self, key: str, mine: bytes, challenge: str) -> None:
-        """Raise when another process overwrote what this rank posted."""
+    def _read_stop(self) -> list[Any] | None:
+        key = self._keys.stop(self.nonce)
         if not self._store.there([key]):
-            return
-        theirs = self._store.get(key)
-        if theirs == mine:
-            return
-        nonce = unpack(theirs, key, str, str, (str, bytes))[0]
-        if self._rank != 0 and nonce == self.nonce:
-            return
-        reason = f"another process claims rank {self._rank} too"
-        stop = pack(_REFUSED, self._rank, reason)
-        self._store.set(self._keys.stop(challenge), stop)
-        if self._rank == 0:  # the other one waits under a challenge of its own
-            self._store.set(self._keys.stop(nonce), stop)
-        self._end_refused()
-        raise _do_not_fit(reason, self._rank)
+            return None
+        found = unpack(self._store.get(key), key, str, int, str)
+        self._store.delete(key)
+        return found
+
+
+def _met(challenge: str, attempt: str, answers: list[Answer]) -> Met:
+    facts = [answer.facts for answer in answers]
+    return Met(challenge, attempt, facts, [answer.token for answer in answers])
+
+
+def _claimed(rank: int) -> str:
+    return f"another process claims rank {rank} too"
+
+
+def _over(why: str, rank: int, reason: str) -> Exception:
+    if why != _FAILED:
+        return _do_not_fit(reason, rank)
+    return RankFailedError(
+        f"rank {rank} gave up before all ranks had met: {reason}", rank=rank, reason=reason
+    )
 
 
 def _nobody_came(missing: list[int], deadline: Deadline, more: str = "") -> SyncTimeoutError:

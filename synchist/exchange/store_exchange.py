@@ -124,14 +124,14 @@ class StoreExchange:
         if self.world_size == 1 or self._ended is not None:
             return
 
-        def job(_: Ticket) -> None:
+        def job(ticket: Ticket) -> None:
             store = self._open()
             if self._met is not None:
                 key = self._keys.stop(self._met.attempt)
                 if not store.there([key]):
                     store.set(key, pack("failed", self.rank, reason))
             else:
-                (self._meeting or self._new_meeting(store)).give_up(reason)
+                (self._meeting or self._new_meeting(store)).give_up(reason, ticket)
 
         self._best_effort(job, _GIVE_UP_SECONDS, "aborting")
         self._ended = "aborted"

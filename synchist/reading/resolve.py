@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Mapping
+from types import FrameType
 from typing import Any, Final
 
 from ..codec import decode
@@ -32,7 +34,17 @@ class Rules:
         """Warn, but only once for each name."""
         if name not in self._warned:
             self._warned.add(name)
-            warnings.warn(text, SynchistWarning, stacklevel=2)
+            warnings.warn(text, SynchistWarning, stacklevel=_level_of_the_reader())
+
+
+def _level_of_the_reader() -> int:
+    """`stacklevel` for a warning of our caller that is about the code outside this package."""
+    package = __name__.removesuffix("reading.resolve")
+    level = 1
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith(package):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def resolve_cells(

@@ -43,7 +43,7 @@ def test_a_value_of_each_type_comes_back_exactly(name: str, data: st.DataObject)
     assert same(value, back(value))
 
 
-@settings(max_examples=1500)
+@settings(max_examples=150)
 @given(anything)
 def test_nested_values_come_back_exactly(value: Any) -> None:
     assert same(value, back(value))

@@ -158,7 +158,7 @@ def refuses(read: Callable[[], Any]) -> bool:
     return False
 
 
-@settings(max_examples=500)
+@settings(max_examples=400)
 @given(st.lists(STEP, max_size=14), st.lists(INDEX, min_size=1, max_size=5))
 def test_a_read_is_refused_exactly_when_a_pending_record_has_what_it_asks_for(
     world: World, sync_all: Sync, steps: list[Any], indices: list[Any]

@@ -203,6 +203,7 @@ def test_a_function_that_no_process_could_import_is_refused_before_any_starts(
         launch(rank_functions.add, 1, (number for number in (1, 2)))
     with pytest.raises(UsageError, match="needs a function, got 3"):
         launch(3)  # type: ignore[arg-type]
+    size: Any
     for size in (0, -1, True, "2", 1.0):
         with pytest.raises(UsageError, match="world_size must be an int of 1 or more"):
             launch(rank_functions.add, 1, 2, world_size=size)

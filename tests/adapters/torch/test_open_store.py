@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import torch.distributed as dist
 
 from synchist import DirectoryStore, Store, StoreError, UsageError
-from synchist_torch import connecting, open_store, stores
+from synchist_torch import c10d, connecting, open_store, stores
 
 
 @pytest.fixture
@@ -96,7 +95,7 @@ def test_the_timeout_of_the_store_itself_is_set(tmp_path: Path) -> None:
 def test_file_is_shared_by_the_ranks(tmp_path: Path) -> None:
     address = f"file://{tmp_path}/a b%20c"
     first, second = (open_store(address, rank=rank, world_size=2) for rank in (0, 1))
-    assert isinstance(first, dist.FileStore)
+    assert isinstance(first, c10d.FileStore)
     first.set("a", b"1")
     assert second.get("a") == b"1"
     assert os.listdir(tmp_path) == ["a b%20c"]
@@ -104,7 +103,7 @@ def test_file_is_shared_by_the_ranks(tmp_path: Path) -> None:
 
 def test_file_in_no_folder_or_a_folder_is_an_error_at_once(tmp_path: Path) -> None:
     """torch itself tries again for minutes."""
-    with pytest.raises(StoreError, match="there is no folder .*missing"):
+    with pytest.raises(StoreError, match=r"there is no folder .*missing"):
         open_store(f"file://{tmp_path}/missing/file", rank=0, world_size=2)
     with pytest.raises(StoreError, match="it is a folder; use dir://"):
         open_store(f"file://{tmp_path}", rank=0, world_size=2)
@@ -127,9 +126,21 @@ def test_windows_paths_may_have_a_leading_slash(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(
     "address",
-    ["", "tcp", "localhost:29500", "tcp://", "tcp://host", "tcp://:29500", "tcp://host:99999"]
-    + ["tcp://host:port", "tcp://host:1/path", "http://host:29500", "env://", "file://", "dir://"]
-    + ["/tmp/store"],
+    [
+        "tcp",
+        "localhost:29500",
+        "tcp://",
+        "tcp://host",
+        "tcp://:29500",
+        "tcp://host:99999",
+        "tcp://host:port",
+        "tcp://host:1/path",
+        "http://host:29500",
+        "env://",
+        "file://",
+        "dir://",
+        "/tmp/store",
+    ],
 )
 def test_another_form_is_refused_with_the_three_that_there_are(address: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -147,28 +158,26 @@ def test_port_0_is_refused_where_others_would_have_to_know_it() -> None:
 
 @pytest.mark.parametrize(("rank", "world_size"), [(2, 2), (-1, 2), (0, 0)])
 def test_a_rank_outside_the_world_is_refused(rank: int, world_size: int) -> None:
-    with pytest.raises(UsageError, match="rank must be in 0..world_size - 1"):
+    with pytest.raises(UsageError, match="rank must be in 0"):
         open_store("tcp://localhost:29500", rank=rank, world_size=world_size)
 
 
-def test_torch_without_libuv_is_asked_again_without() -> None:
+def test_torch_without_libuv_is_asked_again_without(tmp_path: Path) -> None:
     tried: list[bool] = []
 
-    def connect(use_libuv: bool) -> dist.Store:
+    def connect(use_libuv: bool) -> c10d.Store:
         tried.append(use_libuv)
         if use_libuv:
-            raise RuntimeError(
-                "use_libuv was requested but PyTorch was built without libuv support"
-            )
-        return dist.HashStore()
+            raise RuntimeError("use_libuv was requested but PyTorch was built without it")
+        return c10d.FileStore(str(tmp_path / "file"), 1)
 
-    assert isinstance(connecting.connected(connect, 10, where="here"), dist.HashStore)
+    assert isinstance(connecting.connected(connect, 10, where="here"), c10d.FileStore)
     assert tried == [True, False]
 
 
 def test_other_errors_are_passed_on_with_the_place() -> None:
-    def connect(use_libuv: bool) -> dist.Store:
+    def connect(use_libuv: bool) -> c10d.Store:
         raise RuntimeError("the reason\nand a stack")
 
-    with pytest.raises(StoreError, match="^cannot open the store at here: the reason$"):
+    with pytest.raises(StoreError, match=r"^cannot open the store at here: the reason$"):
         connecting.connected(connect, 10, where="here")
