@@ -197,13 +197,10 @@ class Meeting:
         keys, store = self._keys, self._store
         mine = pack(self.nonce, self._token, facts)
         found: list[Any] = []
-        look = True
 
         def ready() -> list[str]:
-            nonlocal look
-            if self.challenge is None or look:
-                self._look_for_challenge(mine)
-                look = False
+            # At every look: what is there may be an old challenge, and the new one is what counts.
+            self._look_for_challenge(mine)
             if self.challenge is None:
                 return [keys.challenge]
             key = keys.ack(self.challenge)
@@ -221,8 +218,6 @@ class Meeting:
             return [key]
 
         def probe(_: float) -> None:
-            nonlocal look
-            look = True
             stopped = self._read_stop()
             if stopped is not None:
                 self._end()

@@ -8,9 +8,9 @@ the store never holds more than two rounds, and no message is spent on that.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
+import zlib
 from typing import Final
 
 from ..deadline import Deadline
@@ -67,9 +67,6 @@ class Rounds:
         self._got[self._rank] = payload
         if not self._published:
             self._publish(payload, ticket)
-        if self._rank == 0:
-            met = self._met
-            self._tidier.note(self._store, met.challenge, met.attempt, self._world, self.number)
         warn_at = WARN_AFTER_SECONDS
         noted = False
         note_after = min(1.0, deadline.seconds / 4)
@@ -103,21 +100,28 @@ class Rounds:
                 self._store.delete(self._keys.where(self._rank))
         return [self._got[rank] for rank in range(self._world)]
 
-    def advance(self) -> tuple[int, int] | None:
-        """Go on to the next round; returns (round, pieces) of this rank's keys that can go."""
+    def advance(self) -> tuple[int, int]:
+        """Go on to the next round; returns what `tidy` is to be called with."""
         done = self.number
         self.number += 1
         self._got = {}
         self._published = False
-        old = (done - 1, self._pieces[0]) if done > 1 else None
-        self._pieces = [self._pieces[1], 0]
-        return old
+        old_pieces, self._pieces = self._pieces[0], [self._pieces[1], 0]
+        return done, old_pieces
 
-    def drop(self, number: int, pieces: int) -> None:
-        """Delete this rank's keys of a round. Never raises."""
-        self._store.delete(self._key(number, self._rank))
-        for index in range(pieces):
-            self._store.delete(self._keys.piece(self._met.attempt, number, self._rank, index))
+    def tidy(self, done: int, old_pieces: int) -> None:
+        """Delete this rank's keys of the round before the one that is done. Never raises."""
+        met = self._met
+        if done == 1 and self._rank == 0:  # everybody came to round 1, so everybody read this
+            self._store.delete(self._keys.ack(met.challenge))
+        elif done == 1:
+            self._store.delete(self._keys.answer(met.challenge, self._rank))
+        else:
+            self._store.delete(self._key(done - 1, self._rank))
+            for index in range(old_pieces):
+                self._store.delete(self._keys.piece(met.attempt, done - 1, self._rank, index))
+        if self._rank == 0:
+            self._tidier.note(self._store, met.challenge, met.attempt, self._world, done)
 
     # -- publishing ----------------------------------------------------------------------------
 
@@ -125,7 +129,7 @@ class Rounds:
         return self._keys.segment(self._met.attempt, number, rank)
 
     def _publish(self, payload: bytes, ticket: Ticket) -> None:
-        check = hashlib.sha256(payload).digest()
+        check = zlib.crc32(payload)
         inline = payload
         pieces = 0
         if len(payload) > INLINE_BYTES:
@@ -169,7 +173,7 @@ class Rounds:
 
     def _read(self, rank: int, manifest: bytes) -> bytes:
         key = self._key(self.number, rank)
-        pieces, length, check, payload = unpack(manifest, key, int, int, bytes, bytes)
+        pieces, length, check, payload = unpack(manifest, key, int, int, int, bytes)
         if pieces:
             if pieces != -(-length // PIECE_BYTES):
                 raise CorruptDataError(f"rank {rank} published a damaged manifest ({key!r})")
@@ -177,7 +181,7 @@ class Rounds:
                 self._store.get(self._keys.piece(self._met.attempt, self.number, rank, index))
                 for index in range(pieces)
             )
-        if len(payload) != length or hashlib.sha256(payload).digest() != check:
+        if len(payload) != length or zlib.crc32(payload) != check:
             raise CorruptDataError(
                 f"what rank {rank} published in round {self.number} was damaged in the store"
             )

@@ -12,6 +12,7 @@ from ..deadline import Deadline
 from ..errors import SynchistError, UsageError
 from ..stores.guard import GuardedStore
 from ..stores.protocol import Store
+from .connection import own_connection
 from .keys import Keys
 from .meeting import Meeting, Met
 from .notes import pack
@@ -104,21 +105,10 @@ class StoreExchange:
         return self._run(lambda t: rounds.gather(payload, deadline, t), deadline, "syncing")
 
     def advance(self) -> None:
-        rounds, met = self._rounds, self._met
-        if rounds is None or met is None:
-            return
-        old = rounds.advance()
-
-        def tidy(_: Ticket) -> None:
-            store = self._open()
-            if old is not None:
-                rounds.drop(*old)
-            elif self.rank == 0:  # everybody came to round 1, so everybody has read it
-                store.delete(self._keys.ack(met.challenge))
-            else:
-                store.delete(self._keys.answer(met.challenge, self.rank))
-
-        self._worker.post(Ticket(tidy))
+        rounds = self._rounds
+        if rounds is not None:
+            done, old_pieces = rounds.advance()
+            self._worker.post(Ticket(lambda _: rounds.tidy(done, old_pieces)))
 
     def abort(self, reason: str) -> None:
         if self.world_size == 1 or self._ended is not None:
@@ -221,12 +211,5 @@ class StoreExchange:
     def _open(self) -> GuardedStore:
         """The store, opened by the thread that uses it."""
         if self._store is None:
-            clone = getattr(self._given, "clone", None)
-            own: Any = self._given
-            if callable(clone):
-                try:
-                    own = clone()
-                except Exception as error:  # noqa: BLE001  (torch's PrefixStore clones only some)
-                    _log.debug("clone() failed, sharing the handle: %s", error)
-            self._store = GuardedStore(own)
+            self._store = GuardedStore(own_connection(self._given))
         return self._store

@@ -81,7 +81,7 @@ class Tidier:
         try:
             if not store.there([key]):
                 return
-            pieces = unpack(store.get(key), key, int, int, bytes, bytes)[0]
+            pieces = unpack(store.get(key), key, int, int, int, bytes)[0]
         except Exception:  # noqa: BLE001  (what cannot be read cannot be tidied up)
             pieces = 0
         store.delete(key)
