@@ -33,7 +33,10 @@ Values = Mapping[str, Any]
 
 
 class Draft:
-    """Rows and epoch values of one epoch that have not become columns yet."""
+    """Rows and epoch values of one epoch that have not become columns yet.
+
+    The last row of the last draft is the open one. After a sync it stays, empty, as the first.
+    """
 
     __slots__ = ("cells", "epoch", "first", "rows")
 
@@ -67,16 +70,28 @@ class Recorder:
     def _reset_records(self, next_epoch: int) -> None:
         """Forget what is pending; the next epoch gets number `next_epoch`."""
         self._next_epoch = next_epoch
-        self._epoch = -1
-        self._batch = -1
+        self._open_draft(Draft(-1, 0))
         self._announced = 0  # how many batches of the open epoch are in columns, pending or synced
         self._row: dict[str, Any] | None = None
         self._open: set[str] | frozenset[str] = _NO_NAMES
-        self._draft = Draft(-1, 0)
         self._closed: list[Draft] = []
         self._tray = Tray()
         self._pending = Delta()
         self._attributes: dict[str, Any] = {}
+
+    def _open_draft(self, draft: Draft) -> None:
+        self._draft = draft
+        self._rows = draft.rows  # one look-up less for every batch
+
+    @property
+    def _epoch(self) -> int:
+        """The open epoch, or -1."""
+        return self._draft.epoch
+
+    @property
+    def _batch(self) -> int:
+        """The open batch, or -1."""
+        return self._draft.first + len(self._rows) - 1
 
     # -- opening -------------------------------------------------------------------------------
 
@@ -97,9 +112,9 @@ class Recorder:
         cells = self._capture_all(_joined(values, named), number, None, in_batch=False)
         self._close_draft()
         self._next_epoch = number + 1
-        self._epoch, self._batch, self._announced = number, -1, 0
+        self._announced = 0
         self._row, self._open = None, _NO_NAMES
-        self._draft = Draft(number, 0)
+        self._open_draft(Draft(number, 0))
         self._pending.parts[number] = Part()
         for name, value in cells.items():
             self._draft.cells[name] = (value, None)
@@ -118,25 +133,26 @@ class Recorder:
             UnsupportedTypeError: a value cannot be stored exactly; no batch was opened.
             UsageError: no epoch is open, or a name is not allowed; no batch was opened.
         """
-        if self._epoch < 0:
-            raise UsageError("new_batch() before new_epoch(): call new_epoch() first")
         if values is not None:
             named = _joined(values, named)
-        if named:
-            names = self._names
-            for name, value in named.items():
-                if type(value) is not float or name not in names:
-                    named = self._capture_all(named, self._epoch, self._batch + 1, in_batch=True)
-                    break
-        row = self._row
-        if row is not None:
-            rows = self._draft.rows
-            rows.append(row)
-            if len(rows) >= _ROWS_PER_COLUMN:
-                self._compact()
+        names = self._names
+        for name, value in named.items():
+            if type(value) is not float or name not in names:
+                self._check_epoch("new_batch()")
+                named = self._capture_all(named, self._epoch, self._batch + 1, in_batch=True)
+                break
+        rows = self._rows
+        if len(rows) >= _ROWS_PER_COLUMN or not rows:
+            self._check_epoch("new_batch()")
+            self._compact()
+            rows = self._rows
+        rows.append(named)
         self._row = named
-        self._open = self._names
-        self._batch += 1
+        self._open = names
+
+    def _check_epoch(self, what: str) -> None:
+        if self._draft.epoch < 0:
+            raise UsageError(f"{what} before new_epoch(): call new_epoch() first")
 
     # -- recording -----------------------------------------------------------------------------
 
@@ -273,8 +289,6 @@ class Recorder:
     # -- what is pending -----------------------------------------------------------------------
 
     def _close_draft(self) -> None:
-        if self._row is not None:
-            self._draft.rows.append(self._row)
         if self._draft.rows or self._draft.cells:
             self._closed.append(self._draft)
             if not self._tray:
@@ -282,32 +296,32 @@ class Recorder:
                 self._closed = []
 
     def _compact(self) -> None:
-        """Turn closed rows into columns, unless values are still on their device."""
-        if self._tray:
-            return
-        draft, self._draft = self._draft, Draft(self._epoch, self._batch + 1)
-        self._draft.cells, draft.cells = draft.cells, {}
-        self._pack_all([draft])
+        """Turn the rows into columns, unless values are still on their device."""
+        draft = self._draft
+        if draft.rows and not self._tray:
+            rest = Draft(draft.epoch, draft.first + len(draft.rows))
+            rest.cells, draft.cells = draft.cells, {}
+            self._pack_all([draft])
+            self._open_draft(rest)
 
     def _flush(self, deadline: Deadline | None = None) -> None:
         """Turn everything recorded into columns; fetches from devices what is still there."""
         self._tray.fetch(deadline)
-        draft = self._draft
-        row = self._row
-        if row is not None and (row or draft.rows or self._batch >= self._announced):
-            draft.rows.append(row)
-            self._row = {}
-            self._announced = self._batch + 1
-        self._pack_all([*self._closed, draft])
+        self._pack_all([*self._closed, self._draft])
         self._closed = []
-        self._draft = Draft(self._epoch, max(self._batch, 0))
+        rest = Draft(self._epoch, max(self._batch, 0))
+        if self._row is not None:
+            self._announced = self._batch + 1
+            self._row = {}
+            rest.rows.append(self._row)
+        self._open_draft(rest)
         for name, value in self._attributes.items():
             self._pending.attributes[name] = Cell(encoded(resolve(value)))
         self._attributes = {}
 
     def _pack_all(self, drafts: list[Draft]) -> None:
         for draft in drafts:
-            if not draft.rows and not draft.cells:
+            if not self._news(draft):
                 continue
             part = draft.part(self._mixed)
             mine = self._pending.parts.get(draft.epoch)
@@ -316,28 +330,26 @@ class Recorder:
             else:
                 mine.update(part)
 
+    def _news(self, draft: Draft) -> bool:
+        """Whether there is more in the draft than an open batch that others know of."""
+        if draft.cells or len(draft.rows) > 1:
+            return True
+        return bool(draft.rows and (draft.rows[0] or draft.first >= self._announced))
+
     def _dirty(self) -> bool:
         """Whether anything is pending."""
-        draft = self._draft
-        return bool(
-            self._row
-            or draft.rows
-            or draft.cells
-            or self._batch >= self._announced
-            or self._pending
-            or self._closed
-            or self._attributes
-        )
+        return bool(self._pending or self._closed or self._attributes or self._news(self._draft))
 
     def _restore_records(self, pending: Delta, place: tuple[int, int, int, bool]) -> None:
         """Go on where a copied recorder was; `place` is next epoch, open epoch, batch, row open."""
         self._reset_records(next_epoch=place[0])
         self._pending = pending
-        self._epoch, self._batch = place[1], place[2]
-        self._draft = Draft(self._epoch, max(self._batch, 0))
-        self._announced = self._batch + 1
+        draft = Draft(place[1], max(place[2], 0))
+        self._announced = place[2] + 1
         if place[3]:
             self._row, self._open = {}, self._names
+            draft.rows.append(self._row)
+        self._open_draft(draft)
 
     def _take(self, deadline: Deadline | None) -> Delta:
         """All that is pending, which is then no longer pending."""

@@ -212,8 +212,8 @@ class Syncing(Recorder, Reader):
     def _receive(self, log: Log, clears: int) -> None:
         if log is not self._log:
             self._hold(log)
+            self._next_epoch = max(self._next_epoch, len(log.epochs))
         self._clears = clears
-        self._next_epoch = max(self._next_epoch, len(log.epochs))
 
     # -- leaving, starting afresh --------------------------------------------------------------
 

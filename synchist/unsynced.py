@@ -18,18 +18,12 @@ class Unsynced:
         self.rank = recorder.rank
         self._recorder = recorder
         self._deltas = [d for d in (frozen, recorder._pending) if d]
-        self._drafts = [d for d in (*recorder._closed, recorder._draft) if d.rows or d.cells]
-
-    def _open_row(self, epoch: int) -> dict[str, object] | None:
-        recorder = self._recorder
-        return recorder._row if recorder._epoch == epoch else None
+        drafts = (*recorder._closed, recorder._draft)
+        self._drafts = [draft for draft in drafts if recorder._news(draft)]
 
     def pending_epochs(self) -> Collection[int]:
         epochs = {epoch for delta in self._deltas for epoch in delta.parts}
         epochs.update(draft.epoch for draft in self._drafts)
-        recorder = self._recorder
-        if recorder._row or recorder._batch >= recorder._announced:
-            epochs.add(recorder._epoch)
         return epochs
 
     def pending_length(self) -> int:
@@ -52,14 +46,11 @@ class Unsynced:
         for draft in self._of(epoch):
             for row in draft.rows:
                 names.update(dict.fromkeys(row))
-        names.update(dict.fromkeys(self._open_row(epoch) or ()))
         return names
 
     def pending_rows(self, epoch: int) -> int:
         rows = [delta.parts[epoch].rows for delta in self._deltas if epoch in delta.parts]
         rows += [draft.first + len(draft.rows) for draft in self._of(epoch)]
-        if self._open_row(epoch) is not None:
-            rows.append(self._recorder._batch + 1)
         return max(rows, default=0)
 
     def pending_attributes(self) -> Collection[str]:

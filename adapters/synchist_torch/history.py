@@ -12,14 +12,13 @@ from synchist_torch.environment import environment_store, place
 
 __all__ = ["distributed_history"]
 
-_TIMEOUT = 1800.0  # seconds; History's own default
-
 
 def distributed_history(
     *,
     store: Store | None = None,
     rank: int | None = None,
     world_size: int | None = None,
+    timeout: float = 1800.0,
     **options: Any,
 ) -> History:
     """The `History` of this rank; enter it with `with`.
@@ -40,7 +39,8 @@ def distributed_history(
         store: any store, a `torch.distributed` store too.
         rank: the global rank.
         world_size: the number of ranks.
-        options: whatever else `History` takes, such as `timeout=` and `reduce=`.
+        timeout: how many seconds connecting may take, and the history's own timeout.
+        options: whatever else `History` takes, such as `reduce=` and `name=`.
 
     Raises:
         UsageError: only a part is given and the rest is nowhere to be found.
@@ -50,7 +50,7 @@ def distributed_history(
     found = (dist.get_rank(), dist.get_world_size()) if initialised else place()
     if found is None:
         if store is None and rank is None and world_size in (None, 1):
-            return History(**options)
+            return History(timeout=timeout, **options)
         if rank is None or world_size is None:
             raise UsageError(
                 "no process group is initialised and RANK and WORLD_SIZE are not set: give both "
@@ -61,10 +61,9 @@ def distributed_history(
     world_size = found[1] if world_size is None else world_size
     if store is None:
         if world_size == 1:
-            return History(**options)
-        timeout = float(options.get("timeout", _TIMEOUT))
+            return History(timeout=timeout, **options)
         if initialised:
             store = cast(Store, default_store(timeout))
         else:
             store = cast(Store, environment_store(rank, world_size, timeout))
-    return History(store=store, rank=rank, world_size=world_size, **options)
+    return History(store=store, rank=rank, world_size=world_size, timeout=timeout, **options)

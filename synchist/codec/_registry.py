@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import attrs
+
 from ..errors import SynchistError, UsageError
 from . import _wire
 from ._encode import Refusal, Writer
@@ -23,6 +25,17 @@ __all__ = ["DEFAULT", "Registry", "register"]
 T = TypeVar("T")
 
 
+@attrs.frozen
+class _Entry:
+    """One registered type; `given` are the functions as they were passed to `register`."""
+
+    kind: type
+    name: str
+    encode: Callable[[Any], object]
+    decode: Callable[[Any], object]
+    given: tuple[object, object]
+
+
 class Registry:
     """User types that can be stored, by name.
 
@@ -33,8 +46,8 @@ class Registry:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._encoders: dict[type, tuple[str, Callable[[Any], object]]] = {}
-        self._decoders: dict[str, tuple[type, Callable[[Any], object]]] = {}
+        self._by_type: dict[type, _Entry] = {}
+        self._by_name: dict[str, _Entry] = {}
 
     def register(
         self,
@@ -69,23 +82,25 @@ class Registry:
         _check_name(name)
         if (encode is None) != (decode is None):
             raise UsageError("register() takes encode and decode together, or neither")
+        given = (encode, decode)
         if encode is None or decode is None:
             encode, decode = functions_for(type)
         if knows(type):
             raise UsageError(f"{_name_of(type)} is a built-in type and cannot be registered")
         with self._lock:
-            old = self._encoders.get(type)
-            other = self._decoders.get(name)
-            if old == (name, encode) and other == (type, decode):
+            old = self._by_type.get(type)
+            other = self._by_name.get(name)
+            if old is not None and old is other and old.given == given:
                 return
             if old is not None:
-                raise UsageError(f"{_name_of(type)} is already registered, as {old[0]!r}")
+                raise UsageError(f"{_name_of(type)} is already registered, as {old.name!r}")
             if other is not None:
                 raise UsageError(
-                    f"the name {name!r} is already registered, for {_name_of(other[0])}"
+                    f"the name {name!r} is already registered, for {_name_of(other.kind)}"
                 )
-            self._encoders[type] = (name, encode)
-            self._decoders[name] = (type, decode)
+            entry = _Entry(type, name, encode, decode, given)
+            self._by_type[type] = entry
+            self._by_name[name] = entry
 
     def unregister(self, name: str) -> None:
         """Forgets a name and its type; values stored under it are then read as `Opaque`.
@@ -94,24 +109,24 @@ class Registry:
             KeyError: the name is not registered.
         """
         with self._lock:
-            kind, _ = self._decoders.pop(name)
-            del self._encoders[kind]
+            entry = self._by_name.pop(name)
+            del self._by_type[entry.kind]
 
     def copy(self) -> Registry:
         """A new registry with the same types."""
         new = Registry()
         with self._lock:
-            new._encoders.update(self._encoders)
-            new._decoders.update(self._decoders)
+            new._by_type.update(self._by_type)
+            new._by_name.update(self._by_name)
         return new
 
     def __repr__(self) -> str:
-        return f"<Registry of {sorted(self._decoders)}>"
+        return f"<Registry of {sorted(self._by_name)}>"
 
     def composite(self, value: Any) -> CompositeEncoder:
         """The encoder of a value whose type is neither a leaf nor a known composite."""
         kind = type(value)
-        if kind in self._encoders:
+        if kind in self._by_type:
             return _write_registered
         if knows(kind):
             return COMPOSITES.get(kind) or _write_leaf
@@ -119,12 +134,13 @@ class Registry:
 
     def encoder(self, kind: type) -> tuple[str, Callable[[Any], object]]:
         """The name and the encode function of a registered type."""
-        return self._encoders[kind]
+        entry = self._by_type[kind]
+        return entry.name, entry.encode
 
     def decoder(self, name: str) -> Callable[[Any], object] | None:
         """The decode function registered for a name."""
-        entry = self._decoders.get(name)
-        return None if entry is None else entry[1]
+        entry = self._by_name.get(name)
+        return None if entry is None else entry.decode
 
 
 DEFAULT: Final = Registry()

@@ -150,7 +150,7 @@ def _read_tensor(reader: Reader, end: int, depth: int) -> Any:
         data = memoryview(swapped(data, _unit(dtype)))
     # As bytes first: making a complex32 tensor outright warns.
     tensor = torch.empty(len(data), dtype=torch.uint8)
-    if len(data):
+    if data:
         _memory(tensor)[:] = data
     return tensor.view(dtype).reshape(shape).detach()
 

@@ -58,7 +58,9 @@ class Rounds:
         self._world = len(met.facts)
         self.number = 1
         self._published = False
-        self._pieces = [0, 0]  # of the round before, of this one
+        self._pieces: dict[int, int] = {}  # by round, in how many pieces this rank's payload went
+        self._complete = 0  # the last round of which this rank has everything
+        self._tidied = 0
         self._got: dict[int, bytes] = {}
         self._seen = [time.monotonic()] * self._world
 
@@ -98,28 +100,31 @@ class Rounds:
         finally:
             if noted:
                 self._store.delete(self._keys.where(self._rank))
+        self._complete = self.number
         return [self._got[rank] for rank in range(self._world)]
 
-    def advance(self) -> tuple[int, int]:
-        """Go on to the next round; returns what `tidy` is to be called with."""
-        done = self.number
+    def advance(self) -> None:
+        """Go on to the next round."""
         self.number += 1
         self._got = {}
         self._published = False
-        old_pieces, self._pieces = self._pieces[0], [self._pieces[1], 0]
-        return done, old_pieces
+        self._pieces = {n: count for n, count in self._pieces.items() if n > self.number - 3}
 
-    def tidy(self, done: int, old_pieces: int) -> None:
-        """Delete this rank's keys of the round before the one that is done. Never raises."""
+    def tidy(self) -> None:
+        """Delete what nobody needs now that this rank has all of the round. Never raises."""
+        done = self._complete
+        if done == self._tidied:
+            return
+        self._tidied = done
         met = self._met
-        if done == 1 and self._rank == 0:  # everybody came to round 1, so everybody read this
-            self._store.delete(self._keys.ack(met.challenge))
-        elif done == 1:
-            self._store.delete(self._keys.answer(met.challenge, self._rank))
-        else:
+        if done > 1:
             self._store.delete(self._key(done - 1, self._rank))
-            for index in range(old_pieces):
+            for index in range(self._pieces.get(done - 1, 0)):
                 self._store.delete(self._keys.piece(met.attempt, done - 1, self._rank, index))
+        elif self._rank == 0:  # everybody came to round 1, so everybody has read this
+            self._store.delete(self._keys.ack(met.challenge))
+        else:
+            self._store.delete(self._keys.answer(met.challenge, self._rank))
         if self._rank == 0:
             self._tidier.note(self._store, met.challenge, met.attempt, self._world, done)
 
@@ -135,7 +140,7 @@ class Rounds:
         if len(payload) > INLINE_BYTES:
             inline = b""
             pieces = -(-len(payload) // PIECE_BYTES)
-            self._pieces[1] = pieces
+            self._pieces[self.number] = pieces
             for index in range(pieces):
                 ticket.check()
                 key = self._keys.piece(self._met.attempt, self.number, self._rank, index)

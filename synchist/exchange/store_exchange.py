@@ -102,13 +102,16 @@ class StoreExchange:
         rounds = self._rounds
         if rounds is None:
             raise UsageError("gather() before meet()")
-        return self._run(lambda t: rounds.gather(payload, deadline, t), deadline, "syncing")
+        return self._run(
+            lambda ticket: rounds.gather(payload, deadline, ticket),
+            deadline,
+            "syncing",
+            rounds.tidy,
+        )
 
     def advance(self) -> None:
-        rounds = self._rounds
-        if rounds is not None:
-            done, old_pieces = rounds.advance()
-            self._worker.post(Ticket(lambda _: rounds.tidy(done, old_pieces)))
+        if self._rounds is not None:
+            self._rounds.advance()
 
     def abort(self, reason: str) -> None:
         if self.world_size == 1 or self._ended is not None:
@@ -175,7 +178,13 @@ class StoreExchange:
 
     # -- running -------------------------------------------------------------------------------
 
-    def _run(self, job: Callable[[Ticket], T], deadline: Deadline, what: str) -> T:
+    def _run(
+        self,
+        job: Callable[[Ticket], T],
+        deadline: Deadline,
+        what: str,
+        after: Callable[[], None] | None = None,
+    ) -> T:
         if os.getpid() != self._pid:
             raise UsageError(
                 "this history was made in another process (before a fork): attach() a store that "
@@ -184,7 +193,7 @@ class StoreExchange:
         if self._ended is not None:
             raise UsageError(f"this exchange was {self._ended}")
         try:
-            return self._worker.run(job, deadline, what)
+            return self._worker.run(job, deadline, what, after)
         except SynchistError:
             self._failed = True
             raise

@@ -28,14 +28,22 @@ class Cancelled(BaseException):
 
 
 class Ticket:
-    """A job: what it does, whether it is still wanted, and what came of it."""
+    """A job: what it does, whether it is still wanted, and what came of it.
 
-    def __init__(self, job: Callable[[Ticket], Any]) -> None:
+    Args:
+        job: does it.
+        after: what is to be done once the result was handed over, when nobody waits any more.
+    """
+
+    def __init__(
+        self, job: Callable[[Ticket], Any], after: Callable[[], None] | None = None
+    ) -> None:
         self.cancelled = False
         self.done = threading.Event()
         self.result: Any = None
         self.error: BaseException | None = None
         self._job = job
+        self._after = after
 
     def run(self) -> None:
         try:
@@ -44,6 +52,8 @@ class Ticket:
         except BaseException as error:  # noqa: BLE001  (handed to the caller)
             self.error = error
         self.done.set()
+        if self._after is not None and self.error is None:
+            self._after()
 
     def check(self) -> None:
         """Raise `Cancelled` when nobody waits for the result any more."""
@@ -57,19 +67,24 @@ class Worker:
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._last: Ticket | None = None
         self._dead: str | None = None
 
-    def run(self, job: Callable[[Ticket], T], deadline: Deadline, what: str) -> T:
-        """Run a job and wait for its result.
+    def run(
+        self,
+        job: Callable[[Ticket], T],
+        deadline: Deadline,
+        what: str,
+        after: Callable[[], None] | None = None,
+    ) -> T:
+        """Run a job and wait for its result, but not for what comes `after` it.
 
         Raises:
             StoreError: the store did not answer by the deadline, now or in an earlier call.
         """
         if self._dead is not None:
             raise StoreError(f"{self._dead}; attach() a new store to go on")
-        ticket = Ticket(job)
-        self.post(ticket)
+        ticket = Ticket(job, after)
+        self._post(ticket)
         end = time.monotonic() + deadline.left() + _GRACE_SECONDS
         try:
             while not ticket.done.wait(min(_SLICE_SECONDS, max(0.0, end - time.monotonic()))):
@@ -83,8 +98,7 @@ class Worker:
         result: T = ticket.result
         return result
 
-    def post(self, ticket: Ticket) -> None:
-        """Run a job after those before it, without waiting for it."""
+    def _post(self, ticket: Ticket) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._loop, name="synchist-store", daemon=True)
             self._thread.start()

@@ -46,22 +46,23 @@ def structured(draw: st.DrawFn, inner: Strategy) -> Any:
     formats = []
     for _ in names:
         dtype = draw(inner)
-        shape = draw(st.sampled_from([(), (), (2,), (1, 3), (0,)]))
+        shape: Any = draw(st.sampled_from([(), (), (2,), (1, 3), (0,)]))
         formats.append(np.dtype((dtype, shape)) if shape else dtype)
     if draw(st.booleans()):
-        return np.dtype({"names": names, "formats": formats}, align=draw(st.booleans()))
+        packed: Any = {"names": names, "formats": formats}
+        return np.dtype(packed, align=draw(st.booleans()) is True)
     offsets, end = [], 0
     for dtype in formats:
         offset = end + draw(st.integers(0, 3))
         offsets.append(offset)
         end = offset + dtype.itemsize
-    layout: dict[str, Any] = {
+    layout: Any = {
         "names": names,
         "formats": formats,
         "offsets": offsets,
         "itemsize": end + draw(st.integers(0, 3)),
     }
-    if names and draw(st.booleans()):
+    if draw(st.booleans()) and names:
         layout["titles"] = [f"title of {n}" for n in range(len(names) - 1)] + [None]
     return np.dtype(layout)
 
@@ -105,19 +106,17 @@ def arrays(draw: st.DrawFn, of: Strategy = dtypes) -> Any:
     return array
 
 
-def _scalar(array: Any) -> Any:
-    return array.reshape(-1)[0]
+def scalars(of: Strategy) -> Strategy:
+    """numpy scalars of these dtypes and any bits."""
+    return arrays(of).filter(lambda array: array.size).map(lambda array: array.reshape(-1)[0])
 
 
 NUMPY: dict[str, Strategy] = {
-    **{
-        f"numpy scalar {name}": arrays(st.just(np.dtype(name))).filter(lambda a: a.size).map(_scalar)
-        for name in NUMBERS
-    },
-    "numpy scalar of a C type": arrays(twins | long_doubles).filter(lambda a: a.size).map(_scalar),
-    "numpy scalar text": arrays(texts).filter(lambda a: a.size).map(_scalar),
-    "numpy scalar date": arrays(dates).filter(lambda a: a.size).map(_scalar),
-    "numpy scalar record": arrays(structured(flat)).filter(lambda a: a.size).map(_scalar),
+    **{f"numpy scalar {name}": scalars(st.just(np.dtype(name))) for name in NUMBERS},
+    "numpy scalar of a C type": scalars(twins | long_doubles),
+    "numpy scalar text": scalars(texts),
+    "numpy scalar date": scalars(dates),
+    "numpy scalar record": scalars(structured(flat)),
     "ndarray of numbers": arrays(numbers | twins | long_doubles),
     "ndarray of text": arrays(texts),
     "ndarray of dates": arrays(dates),
@@ -148,7 +147,9 @@ def tensors(draw: st.DrawFn) -> torch.Tensor:
     if dtype is torch.bool:
         flat_bytes &= 1
     tensor = flat_bytes.view(dtype).reshape(shape)
-    view = draw(st.sampled_from(["as it is", "transposed", "strided", "expanded", "conjugate", "grad"]))
+    view = draw(
+        st.sampled_from(["as it is", "transposed", "strided", "expanded", "conjugate", "grad"])
+    )
     if view == "transposed" and tensor.ndim >= 2:
         tensor = tensor.transpose(0, 1)
     elif view == "strided" and tensor.ndim:
@@ -157,7 +158,7 @@ def tensors(draw: st.DrawFn) -> torch.Tensor:
         tensor = tensor.expand(2, *tensor.shape)
     elif view == "conjugate" and dtype in (torch.complex64, torch.complex128):
         tensor = tensor.conj()
-    elif view == "grad" and dtype in (torch.float32, torch.float64, torch.bfloat16):
+    elif view == "gradient" and dtype in (torch.float32, torch.float64, torch.bfloat16):
         tensor.requires_grad_()
     return tensor
 

@@ -58,7 +58,7 @@ def _same_scalar(one: Any, other: Any) -> bool:
     if isinstance(one, IDENTICAL):
         return one is other
     if isinstance(one, Decimal):
-        return one.as_tuple() == other.as_tuple()
+        return bool(one.as_tuple() == other.as_tuple())
     if isinstance(one, dt.datetime):
         return (
             one.replace(tzinfo=None) == other.replace(tzinfo=None)
@@ -74,7 +74,7 @@ def _same_scalar(one: Any, other: Any) -> bool:
     if isinstance(one, dt.timezone):
         return repr(one) == repr(other)  # tells a zone without a name from one with its usual name
     if isinstance(one, zoneinfo.ZoneInfo):
-        return one.key == other.key
+        return bool(one.key == other.key)
     if isinstance(one, uuid.UUID):
         return one == other and one.is_safe is other.is_safe
     if isinstance(one, range):
@@ -127,7 +127,10 @@ def _same_items(one: Any, other: Any) -> bool:
     if one.dtype.names is not None:
         return all(_same_items(one[name], other[name]) for name in one.dtype.names)
     if one.dtype.char in "gG":  # the padding of a long double is no part of it
-        one, other = one.astype(one.dtype.newbyteorder("=")), other.astype(other.dtype.newbyteorder("="))
+        one, other = (
+            one.astype(one.dtype.newbyteorder("=")),
+            other.astype(other.dtype.newbyteorder("=")),
+        )
         numbers = np.array_equal(one, other, equal_nan=True)
         return bool(numbers) and np.array_equal(np.signbit(one.real), np.signbit(other.real))
     return bool(one.tobytes() == other.tobytes())

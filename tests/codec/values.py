@@ -28,7 +28,7 @@ Strategy = st.SearchStrategy[Any]
 
 
 def _near_powers(exponent: int, sign: int, offset: int) -> int:
-    return sign * 2**exponent + offset
+    return sign * (1 << exponent) + offset
 
 
 def _double(bits: bytes) -> float:
@@ -50,7 +50,17 @@ texts = st.text() | st.text(any_character) | st.integers(0, 70).map(lambda n: "x
 decimals = st.decimals() | st.sampled_from(
     [
         Decimal(text)
-        for text in ("-0", "0E+3", "1E+5", "100000", "1E-400", "NaN123", "-NaN", "sNaN7", "-Infinity")
+        for text in (
+            "-0",
+            "0E+3",
+            "1E+5",
+            "100000",
+            "1E-400",
+            "NaN123",
+            "-NaN",
+            "sNaN7",
+            "-Infinity",
+        )
     ]
 )
 offsets = st.timedeltas(
@@ -112,10 +122,14 @@ class Point(NamedTuple):
     y: Any
 
 
+def wrap(value: Any) -> tuple[Any]:
+    return (value,)
+
+
 @attrs.frozen
 class Setup:
     rate: Any
-    layers: Any = attrs.field(converter=lambda given: given)
+    layers: Any
     _hidden: Any = 0
 
 
@@ -123,7 +137,7 @@ class Setup:
 class Loose:
     """Has a field that `__init__` does not take, and a converter that must not run twice."""
 
-    wrapped: Any = attrs.field(converter=lambda given: (given,))
+    wrapped: Any = attrs.field(converter=wrap)
     late: Any = attrs.field(init=False, default=None)
 
 

@@ -192,7 +192,7 @@ def test_a_pickled_history_opens_in_a_process_without_torch_and_goes_on() -> Non
         timeout=60,
     )
     h.record_batch("y", 3)
-    assert child.stdout.decode().split(maxsplit=0)[0].strip() == f"{h.to_list()} {h.digest()}"
+    assert child.stdout.decode().strip() == f"{h.to_list()} {h.digest()}"
 
 
 def test_attach_lets_a_local_history_join_others(sync_all: Sync) -> None:

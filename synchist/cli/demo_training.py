@@ -1,0 +1,118 @@
+"""What every rank of the demo does. Runs in the processes that `synchist_torch.launch` starts."""
+
+from __future__ import annotations
+
+import time
+from typing import cast
+
+import attrs
+import torch
+import torch.distributed as dist
+from sklearn.datasets import load_digits
+from synchist_torch import distributed_history, open_store
+from torch import Tensor, nn
+from torch.distributed.algorithms import Join
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+from ..history import History
+from .demo_plan import BATCH_SIZE, EVALUATED, IMAGES, PATIENCE, Plan
+from .demo_report import console, progress
+
+__all__ = ["Outcome", "train"]
+
+_SEED = 0
+_LEARNING_RATE = 0.2
+
+
+@attrs.frozen
+class Outcome:
+    """What a rank ends with.
+
+    Attributes:
+        digest: that of its history.
+        history: the history itself, without its store.
+    """
+
+    digest: str
+    history: History
+
+
+def train(plan: Plan) -> Outcome:
+    """Train, evaluate on rank 0, stop when all ranks see that it gets no better."""
+    rank = dist.get_rank()
+    images, labels = _digits()
+    mine = slice(EVALUATED + plan.share(rank).start, EVALUATED + plan.share(rank).stop)
+    torch.manual_seed(_SEED)
+    model = DistributedDataParallel(_network())
+    # Plain SGD, because it has no state: a rank that runs out of batches before the others gets
+    # their weights at the end of the epoch, but would not get their momentum.
+    optimizer = torch.optim.SGD(model.parameters(), lr=_LEARNING_RATE)
+    terminal = console()
+    with _history(plan, rank) as h:
+        for epoch in range(plan.epochs):
+            began = time.perf_counter()
+            h.new_epoch(lr=_LEARNING_RATE)
+            _train_epoch(h, model, optimizer, images[mine], labels[mine], seed=[epoch, rank])
+            if rank == 0:
+                h.record("valid_acc", _accuracy(model, images[:EVALUATED], labels[:EVALUATED]))
+            h.record("dur", time.perf_counter() - began)
+            h.sync()
+            if rank == 0:
+                terminal.print(progress(h, epoch))
+            if h.epochs_since_best("valid_acc", mode="max") >= PATIENCE:
+                break
+    return Outcome(h.digest(), h)
+
+
+def _history(plan: Plan, rank: int) -> History:
+    reduce = {"dur": "max"}
+    if plan.address is None or plan.world_size == 1:
+        return distributed_history(reduce=reduce)
+    store = open_store(plan.address, rank=rank, world_size=plan.world_size)
+    return distributed_history(store=store, reduce=reduce)
+
+
+def _train_epoch(
+    h: History,
+    model: DistributedDataParallel,
+    optimizer: torch.optim.Optimizer,
+    images: Tensor,
+    labels: Tensor,
+    seed: list[int],
+) -> None:
+    epoch, rank = seed
+    generator = torch.Generator().manual_seed(1000 * epoch + rank)
+    order = torch.randperm(len(labels), generator=generator)
+    with Join([model]):  # the ranks have different numbers of batches
+        for batch in order.split(BATCH_SIZE):
+            optimizer.zero_grad()
+            loss = cross_entropy(model(images[batch]), labels[batch])
+            loss.backward()
+            optimizer.step()
+            h.new_batch(loss=loss, batch_size=len(batch))
+
+
+@torch.no_grad()
+def _accuracy(model: DistributedDataParallel, images: Tensor, labels: Tensor) -> float:
+    # Not through DistributedDataParallel: the other ranks do not take part.
+    right = model.module(images).argmax(dim=1) == labels
+    return right.sum().item() / len(labels)
+
+
+def _network() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 16, kernel_size=3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16 * 4 * 4, 10),
+    )
+
+
+def _digits() -> tuple[Tensor, Tensor]:
+    """All images (1797 x 1 x 8 x 8, 0 to 1) and their digits, in a fixed random order."""
+    images, labels = load_digits(return_X_y=True)
+    order = torch.randperm(IMAGES, generator=torch.Generator().manual_seed(_SEED))
+    pixels = torch.tensor(images, dtype=torch.float32).reshape(-1, 1, 8, 8) / 16
+    return pixels[order], cast(Tensor, torch.tensor(labels))[order]

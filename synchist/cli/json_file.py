@@ -1,0 +1,64 @@
+"""Writing JSON to a file, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+__all__ = ["to_json", "write_json"]
+
+
+def to_json(value: Any) -> str:
+    """JSON text of lists, tuples, dicts, strings, numbers, bools and None.
+
+    JSON has no NaN and no infinities; they become the strings "NaN", "Infinity" and "-Infinity",
+    as in the JSON format of protocol buffers.
+
+    Raises:
+        TypeError: a value of another type.
+
+    >>> to_json([1.5, float("-inf")])
+    '[\\n  1.5,\\n  "-Infinity"\\n]'
+    """
+    return json.dumps(_plain(value), indent=2, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as JSON; at `path` there is either the whole of it or what was there before.
+
+    A link is followed. What is no regular file, such as a pipe, is written to directly.
+
+    Raises:
+        OSError: the file cannot be written.
+        TypeError: a value that JSON cannot hold.
+    """
+    text = to_json(value) + "\n"
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    path = Path(os.path.realpath(path))
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
