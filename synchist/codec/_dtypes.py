@@ -13,7 +13,7 @@ __all__ = ["BadDtype", "UnknownDtype", "describe", "mask", "rebuild"]
 
 _TOKEN: Final = re.compile(
     r"(?P<str>[<>|](?:b1|[iu][1248]|f[248]|c8|c16|[SUV][0-9]{1,10}"
-    r"|[mM]8(?:\[[0-9]{0,10}(?:Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?))"
+    r"|[mM]8(?:\[(?:[1-9][0-9]{0,8})?(?:Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?))"
     r"(?::(?P<char>[bhilqBHILQdDgG]))?"
     r"|(?P<long>[<>](?:f16|c32))(?P<format>x87|quad)"
 )

@@ -6,6 +6,7 @@ must not be in it then, so it only waits for the result, in slices, up to the de
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -18,6 +19,8 @@ from ..errors import StoreError
 __all__ = ["Cancelled", "Ticket", "Worker"]
 
 T = TypeVar("T")
+
+_log = logging.getLogger("synchist")
 
 _SLICE_SECONDS: Final = 0.5
 _GRACE_SECONDS: Final = 0.6
@@ -53,7 +56,10 @@ class Ticket:
             self.error = error
         self.done.set()
         if self._after is not None and self.error is None:
-            self._after()
+            try:
+                self._after()
+            except BaseException as error:  # noqa: BLE001  (nobody waits, and the thread must live)
+                _log.debug("after a store call: %s: %s", type(error).__name__, error)
 
     def check(self) -> None:
         """Raise `Cancelled` when nobody waits for the result any more."""
