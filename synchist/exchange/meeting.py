@@ -21,10 +21,10 @@ from ..deadline import Deadline
 from ..errors import CorruptDataError, DivergenceError, RankFailedError, SyncTimeoutError
 from ..stores.guard import GuardedStore
 from .keys import Keys
-from .notes import pack, unpack
+from .notes import names_of, pack, unpack
 from .protocol import Judge
 from .tidying import Tidier
-from .waiting import wait_until
+from .waiting import Reminder, wait_until
 from .worker import Ticket
 
 __all__ = ["Meeting", "Met"]
@@ -131,7 +131,14 @@ class Meeting:
                     raise _do_not_fit(objection, rank)
             return [keys.answer(self.nonce, rank) for rank in ranks if rank not in self._answers]
 
-        def probe(_: float) -> None:
+        def late() -> str | None:
+            missing = [rank for rank in ranks if rank not in self._answers]
+            return names_of(missing) if missing else None
+
+        reminder = Reminder(0, "to come to the meeting", late)
+
+        def probe(waited: float) -> None:
+            reminder.tick(waited)
             stopped = self._read_stop()
             if stopped is not None:
                 why, rank, reason = stopped
@@ -217,7 +224,10 @@ class Meeting:
                 self._heard = text
             return [key]
 
-        def probe(_: float) -> None:
+        reminder = Reminder(self._rank, "to come to the meeting", lambda: names_of(self._absent()))
+
+        def probe(waited: float) -> None:
+            reminder.tick(waited)
             stopped = self._read_stop()
             if stopped is not None:
                 self._end()
@@ -294,12 +304,17 @@ class Meeting:
         if challenge is None:
             more = "; the store only holds what an earlier run left" if self._spent else ""
             return _nobody_came([0], deadline, more)
-        absent = [
-            rank
-            for rank in range(1, self._world)
-            if rank != self._rank and not self._store.there([self._keys.answer(challenge, rank)])
-        ]
-        return _nobody_came(absent or [0], deadline)
+        return _nobody_came(self._absent(), deadline)
+
+    def _absent(self) -> list[int]:
+        """Who keeps the meeting from going on, as far as this rank can see."""
+        challenge = self.challenge
+        if challenge is None or self._elsewhere is not None:
+            return [0]
+        others = [rank for rank in range(1, self._world) if rank != self._rank]
+        keys = self._keys
+        absent = [r for r in others if not self._store.there([keys.answer(challenge, r)])]
+        return absent or [0]
 
     # -- both ----------------------------------------------------------------------------------
 
@@ -334,10 +349,9 @@ def _over(why: str, rank: int, reason: str) -> Exception:
 
 
 def _nobody_came(missing: list[int], deadline: Deadline, more: str = "") -> SyncTimeoutError:
-    who = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {', '.join(map(str, missing))}"
     return SyncTimeoutError(
-        f"{who} did not come to the meeting within {deadline.seconds:g} s{more}: are all ranks "
-        "running, and were they started with this store? The call can be repeated",
+        f"{names_of(missing)} did not come to the meeting within {deadline.seconds:g} s{more}: are "
+        "all ranks running, and were they started with this store? The call can be repeated",
         missing=missing,
         last_seen=dict.fromkeys(missing),
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgpack
 
 from ..errors import CorruptDataError
 
-__all__ = ["pack", "unpack"]
+__all__ = ["names_of", "pack", "unpack"]
 
 
 def pack(*fields: Any) -> bytes:
@@ -37,3 +38,8 @@ def unpack(data: bytes, key: str, *types: type | tuple[type, ...]) -> list[Any]:
             "does another program use this store?"
         )
     return fields
+
+
+def names_of(ranks: Sequence[int]) -> str:
+    """Ranks in words."""
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"

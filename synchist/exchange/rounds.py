@@ -8,7 +8,6 @@ the store never holds more than two rounds, and no message is spent on that.
 
 from __future__ import annotations
 
-import logging
 import time
 import zlib
 from typing import Final
@@ -18,25 +17,20 @@ from ..errors import CorruptDataError, RankFailedError, SyncTimeoutError
 from ..stores.guard import GuardedStore
 from .keys import Keys
 from .meeting import Met
-from .notes import pack, unpack
+from .notes import names_of, pack, unpack
 from .tidying import Tidier
-from .waiting import wait_until
+from .waiting import Reminder, wait_until
 from .worker import Ticket
 
-__all__ = ["PIECE_BYTES", "WARN_AFTER_SECONDS", "Rounds"]
+__all__ = ["PIECE_BYTES", "Rounds"]
 
 PIECE_BYTES: Final = 4 << 20
 """Largest value put into a store. A TCPStore drops the connection above 8 MiB."""
-
-WARN_AFTER_SECONDS = 60.0
-"""When a waiting rank first warns of those that are late; then at doubling times."""
 
 INLINE_BYTES: Final = 1 << 20
 """Largest payload that goes inside its manifest; several manifests are read in one answer."""
 
 _AT_ONCE: Final = 16
-
-_log = logging.getLogger("synchist")
 
 
 class Rounds:
@@ -69,22 +63,15 @@ class Rounds:
         self._got[self._rank] = payload
         if not self._published:
             self._publish(payload, ticket)
-        warn_at = WARN_AFTER_SECONDS
+        reminder = Reminder(self._rank, f"in round {self.number}", self._late_ranks)
         noted = False
         note_after = min(1.0, deadline.seconds / 4)
 
         def probe(waited: float) -> None:
-            nonlocal warn_at, noted
+            nonlocal noted
             self._check_stop()
             self._check_left()
-            if waited >= warn_at:
-                warn_at *= 2
-                late = self._look()
-                if late:
-                    _log.warning(
-                        "rank %d has waited %.0f s in round %d for %s",
-                        self._rank, waited, self.number, _ranks(late),
-                    )  # fmt: skip
+            reminder.tick(waited)
             if waited >= note_after and not noted:
                 noted = True
                 self._store.set(
@@ -193,6 +180,10 @@ class Rounds:
         data: bytes = payload
         return data
 
+    def _late_ranks(self) -> str | None:
+        late = self._look()
+        return names_of(late) if late else None
+
     # -- bad news ------------------------------------------------------------------------------
 
     def _check_stop(self) -> None:
@@ -235,7 +226,7 @@ class Rounds:
         told = "; ".join(f"rank {rank} last in {place}" for rank, place in seen.items())
         more = f". {'; '.join(elsewhere)}: sync histories in the same order" if elsewhere else ""
         return SyncTimeoutError(
-            f"{_ranks(missing)} did not come to round {self.number} within "
+            f"{names_of(missing)} did not come to round {self.number} within "
             f"{deadline.seconds:g} s ({told}){more}. The call can be repeated",
             missing=missing,
             round=self.number,
@@ -252,7 +243,3 @@ class Rounds:
             return None
         same = token == self._met.tokens[rank] and label != self._label
         return str(label) if same else None
-
-
-def _ranks(ranks: list[int]) -> str:
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"

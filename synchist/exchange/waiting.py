@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Final
@@ -10,12 +11,43 @@ from ..deadline import Deadline
 from ..stores.guard import GuardedStore
 from .worker import Ticket
 
-__all__ = ["wait_until"]
+__all__ = ["WARN_AFTER_SECONDS", "Reminder", "wait_until"]
+
+WARN_AFTER_SECONDS = 60.0
+"""When a waiting rank first warns of those that are late; then at doubling times."""
+
+_log = logging.getLogger("synchist")
 
 _SPIN_SECONDS: Final = 0.0005
 _MOST_SECONDS: Final = 0.03
 _PROBE_SECONDS: Final = 0.05
 _SLICE_SECONDS: Final = 0.25
+
+
+class Reminder:
+    """Warns of late ranks during a long wait, more and more rarely.
+
+    Args:
+        late: asks the store, and names the late ranks; None when there are none.
+        what: what is waited for.
+    """
+
+    def __init__(self, rank: int, what: str, late: Callable[[], str | None]) -> None:
+        self._rank = rank
+        self._what = what
+        self._late = late
+        self._due = WARN_AFTER_SECONDS
+
+    def tick(self, waited: float) -> None:
+        """To be called now and then with the seconds waited."""
+        if waited < self._due:
+            return
+        self._due *= 2
+        late = self._late()
+        if late is not None:
+            _log.warning(
+                "rank %d has waited %.0f s for %s %s", self._rank, waited, late, self._what
+            )
 
 
 def wait_until(

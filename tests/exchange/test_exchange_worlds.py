@@ -396,7 +396,7 @@ def test_a_rank_in_another_history_is_named_in_the_timeout() -> None:
 def test_late_ranks_are_named_in_a_warning_while_waiting(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("synchist.exchange.rounds.WARN_AFTER_SECONDS", 0.1)
+    monkeypatch.setattr("synchist.exchange.waiting.WARN_AFTER_SECONDS", 0.1)
     store = MemoryStore()
 
     def body(rank: int) -> None:
