@@ -134,7 +134,7 @@ class Recorder:
             UsageError: no epoch is open, or a name is not allowed; no batch was opened.
         """
         if values is not None:
-            named = _joined(values, named)
+            named = values.copy() if type(values) is dict and not named else _joined(values, named)
         names = self._names
         for name, value in named.items():
             if type(value) is not float or name not in names:

@@ -6,15 +6,18 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch.distributed as dist
 from rich.console import Console
 
-from ..errors import SynchistError
+from ..errors import RankFailedError, SynchistError, UsageError
 from ..history import History
 from .demo_plan import Plan
 from .demo_report import console, digests, disagreement, ending, introduction, table
 from .json_file import write_json
+
+if TYPE_CHECKING:
+    from .demo_training import Outcome
 
 __all__ = ["report", "run"]
 
@@ -29,38 +32,40 @@ def run(*, world_size: int, epochs: int, store: str, output: Path | None, debug:
         output: file for the history, as JSON; None for none.
         debug: whether to show the traceback of a rank that fails.
     """
-    if not (dist.is_available() and dist.is_gloo_available()):
-        return _fail("this build of torch cannot train on several processes: it comes without gloo")
-    from synchist_torch import launch
-
-    from .demo_training import train
-
     out = console()
     with tempfile.TemporaryDirectory(prefix="synchist-demo-") as folder:
         address = {"tcp": None, "file": f"file://{folder}/store", "directory": f"dir://{folder}"}
         plan = Plan(world_size, epochs, address[store])
         try:
             out.print(introduction(plan, store))
-            outcomes = launch(train, plan, world_size=world_size)
+            outcomes = _start(plan)  # seconds go by before the first line from there
             told = [outcome.digest for outcome in outcomes]
-            return report(out, plan, outcomes[0].history, told, output)
+            return report(out, outcomes[0].history, told, output)
         except BrokenPipeError:
             return 1
         except SynchistError as error:
             if isinstance(error.__cause__, BrokenPipeError):
                 return 1  # whoever read our output has had enough of it
-            message = str(error) if debug else str(error).partition("\n")[0]
-            return _fail(message + ("" if debug else " (--debug shows where)"))
+            return _fail(_told(error, debug=debug))
 
 
-def report(
-    out: Console, plan: Plan, history: History, told: Sequence[str], output: Path | None
-) -> int:
+def _start(plan: Plan) -> Sequence[Outcome]:
+    import torch.distributed as dist
+
+    if not (dist.is_available() and dist.is_gloo_available()):
+        raise UsageError("this build of torch cannot train on several processes: it has no gloo")
+    from synchist_torch import launch
+
+    from .demo_training import train
+
+    return launch(train, plan, world_size=plan.world_size)
+
+
+def report(out: Console, history: History, told: Sequence[str], output: Path | None) -> int:
     """Show how it went, and save it; returns the exit code.
 
     Args:
         out: where to show it.
-        plan: what was asked for.
         history: rank 0's.
         told: the digest that each rank has of its own history.
         output: file for the history, as JSON; None for none. Written if the ranks agree.
@@ -68,7 +73,7 @@ def report(
     out.print()
     out.print(table(history, out.width, lines=out.is_terminal))
     out.print()
-    out.print(ending(history, plan))
+    out.print(ending(history))
     out.print(digests(told))
     trouble = disagreement(told)
     if trouble:
@@ -80,6 +85,13 @@ def report(
             return _fail(f"cannot write {output}: {error.strerror or error}")
         out.print(f"Saved in {output}")
     return 0
+
+
+def _told(error: SynchistError, *, debug: bool) -> str:
+    """The error in one line; all of it, a rank's traceback included, with `debug`."""
+    if debug or not isinstance(error, RankFailedError):
+        return str(error)
+    return str(error).partition("\n")[0] + " (--debug shows where)"
 
 
 def _fail(message: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 
 from rich import box
@@ -15,7 +14,7 @@ from .demo_plan import EVALUATED, IMAGES, PATIENCE, Plan
 
 __all__ = ["console", "digests", "disagreement", "ending", "introduction", "progress", "table"]
 
-_PLAIN_WIDTH = 100_000  # lines in files and pipes are not wrapped
+_PLAIN_WIDTH = 100_000  # columns; nothing in files and pipes is left out
 
 
 class _Console(Console):
@@ -26,19 +25,20 @@ class _Console(Console):
 
 def console() -> Console:
     """The console on standard output. Without a terminal it shows plain text of any width."""
-    plain = not Console().is_terminal
-    return _Console(width=_PLAIN_WIDTH if plain else None, highlight=False, soft_wrap=plain)
+    width = None if Console().is_terminal else _PLAIN_WIDTH
+    return _Console(width=width, highlight=False, soft_wrap=True)  # terminals wrap by themselves
 
 
 def introduction(plan: Plan, store: str) -> RenderableType:
     """What is about to happen."""
-    ranks = "1 process" if plan.world_size == 1 else f"{plan.world_size} processes"
-    lines = [Text(f"{IMAGES} handwritten digits, {ranks}, store: {store}", style="bold")]
+    processes = "1 process" if plan.world_size == 1 else f"{plan.world_size} processes"
+    lines = [Text(f"{IMAGES} handwritten digits, {processes}, store: {store}", style="bold")]
     for rank in range(plan.world_size):
         share, batches = len(plan.share(rank)), plan.batches(rank)
         line = f"  rank {rank} trains on {share} images, {batches} batches an epoch"
         lines.append(Text(line + (f"; evaluates on {EVALUATED} others" if rank == 0 else "")))
-    return Group(*lines, Text())
+    lines += [Text(), Text(f"Starting {processes} ...", style="dim")]
+    return Group(*lines)
 
 
 def progress(h: History, epoch: int) -> Text:
@@ -72,7 +72,14 @@ def table(h: History, width: int, *, lines: bool) -> RenderableType:
 
 
 def _table(h: History, ranks: int, *, lines: bool) -> Table:
-    made = Table(box=box.SIMPLE_HEAD if lines else None, pad_edge=lines, header_style="bold")
+    made = Table(
+        box=box.SIMPLE_HEAD if lines else None,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1) if lines else (0, 2, 0, 0),
+        collapse_padding=True,
+        header_style="bold",
+    )
     heads = ["\nepoch", "loss\nall ranks", *(f"loss\nrank {rank}" for rank in range(ranks))]
     for head in [*heads, "valid_acc\nrank 0", "dur (s)\nslowest"]:
         made.add_column(head, justify="right", no_wrap=True)
@@ -91,7 +98,7 @@ def _table(h: History, ranks: int, *, lines: bool) -> Table:
     return made
 
 
-def ending(h: History, plan: Plan) -> Text:
+def ending(h: History) -> Text:
     """Why the run ended where it did."""
     count = "1 epoch" if len(h) == 1 else f"{len(h)} epochs"
     who = "Both ranks" if h.world_size == 2 else f"All {h.world_size} ranks"
@@ -99,7 +106,7 @@ def ending(h: History, plan: Plan) -> Text:
     since = h.epochs_since_best("valid_acc", mode="max")
     if since >= PATIENCE:
         return Text(f"{who} stopped after {count}: valid_acc got no better for {since}.")
-    return Text(f"{who} stopped after {count}: --epochs {plan.epochs}.")
+    return Text(f"{who} stopped after {count}, the most that --epochs allows.")
 
 
 def disagreement(of_ranks: Sequence[str]) -> str | None:
@@ -143,5 +150,3 @@ def digests(of_ranks: Sequence[str]) -> RenderableType:
     if agreed and len(of_ranks) > 1:
         lines.append(Text("The same on every rank.", style="bold green"))
     return Group(*lines)
-
-

@@ -21,8 +21,11 @@ def to_json(value: Any) -> str:
     Raises:
         TypeError: a value of another type.
 
-    >>> to_json([1.5, float("-inf")])
-    '[\\n  1.5,\\n  "-Infinity"\\n]'
+    >>> print(to_json([1.5, float("-inf")]))
+    [
+      1.5,
+      "-Infinity"
+    ]
     """
     return json.dumps(_plain(value), indent=2, allow_nan=False)
 

@@ -121,6 +121,7 @@ class Meeting:
     def _as_host(self, facts: bytes, judge: Judge, deadline: Deadline, ticket: Ticket) -> Met:
         keys, store = self._keys, self._store
         mine = self._post_challenge()
+        self._tidier.load(store)  # while the others are still on their way
         ranks = range(1, self._world)
 
         def ready() -> list[str]:

@@ -28,6 +28,10 @@ class Tidier:
         self._label = label
         self._left: dict[str, tuple[str, int, int]] | None = None
 
+    def load(self, store: GuardedStore) -> None:
+        """Read the word that was left."""
+        self._known(store)
+
     def note(
         self, store: GuardedStore, challenge: str, attempt: str, world: int, number: int
     ) -> None:
