@@ -19,11 +19,11 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch.distributed as dist
 
-from synchist import History
+from synchist import History, Store
 from synchist_torch import launch
 
 
@@ -58,7 +58,7 @@ def measure(epochs: int, batches: int, repeats: int, skorch_repeats: int) -> dic
     syncs: list[float] = []
 
     def synchist_run(repeat: int) -> None:
-        h = History(store=store, rank=rank, world_size=2, name=f"run {repeat}")
+        h = History(store=cast(Store, store), rank=rank, world_size=2, name=f"run {repeat}")
         for epoch in range(epochs):
             h.new_epoch()
             for row in data:
