@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -20,13 +21,17 @@ def synchist() -> None:
 
 
 def _writable_place(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
-    """Say so before the training, not after it."""
-    if path is not None and not path.absolute().parent.is_dir():
-        raise click.BadParameter(f"there is no folder {path.absolute().parent}")
+    """Say what is wrong before the training, not after it."""
+    if path is not None:
+        folder = path.absolute().parent
+        if not folder.is_dir():
+            raise click.BadParameter(f"there is no folder {folder}")
+        if not os.access(folder, os.W_OK):
+            raise click.BadParameter(f"no permission to write to the folder {folder}")
     return path
 
 
-@synchist.command()
+@synchist.command(short_help="Train on several processes that share one history.")
 @click.option(
     "--world-size",
     type=click.IntRange(1, MAX_RANKS),

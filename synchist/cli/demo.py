@@ -47,6 +47,10 @@ def run(*, world_size: int, epochs: int, store: str, output: Path | None, debug:
             if isinstance(error.__cause__, BrokenPipeError):
                 return 1  # whoever read our output has had enough of it
             return _fail(_told(error, debug=debug))
+        except OSError as error:
+            if debug:
+                raise
+            return _fail(f"{error} (--debug shows where)")
 
 
 def _start(plan: Plan) -> Sequence[Outcome]:
@@ -89,9 +93,10 @@ def report(out: Console, history: History, told: Sequence[str], output: Path | N
 
 def _told(error: SynchistError, *, debug: bool) -> str:
     """The error in one line; all of it, a rank's traceback included, with `debug`."""
-    if debug or not isinstance(error, RankFailedError):
+    line, rest, _ = str(error).partition("\n")
+    if debug or not isinstance(error, RankFailedError) or not rest:
         return str(error)
-    return str(error).partition("\n")[0] + " (--debug shows where)"
+    return f"{line} (--debug shows where)"
 
 
 def _fail(message: str) -> int:

@@ -34,7 +34,7 @@ class Plan:
     address: str | None = None
 
     def share(self, rank: int) -> range:
-        """The training images of a rank. Lower ranks get more, so no two shares are equal.
+        """The training images of a rank. Lower ranks get more.
 
         >>> [len(Plan(world_size=2, epochs=1).share(rank)) for rank in range(2)]
         [821, 616]

@@ -53,8 +53,6 @@ class Rounds:
         self.number = 1
         self._published = False
         self._pieces: dict[int, int] = {}  # by round, in how many pieces this rank's payload went
-        self._complete = 0  # the last round of which this rank has everything
-        self._tidied = 0
         self._got: dict[int, bytes] = {}
         self._seen = [time.monotonic()] * self._world
 
@@ -63,6 +61,7 @@ class Rounds:
         self._got[self._rank] = payload
         if not self._published:
             self._publish(payload, ticket)
+            self._tidy()
         reminder = Reminder(self._rank, f"in round {self.number}", self._late_ranks)
         noted = False
         note_after = min(1.0, deadline.seconds / 4)
@@ -87,7 +86,6 @@ class Rounds:
         finally:
             if noted:
                 self._store.delete(self._keys.where(self._rank))
-        self._complete = self.number
         return [self._got[rank] for rank in range(self._world)]
 
     def advance(self) -> None:
@@ -95,25 +93,24 @@ class Rounds:
         self.number += 1
         self._got = {}
         self._published = False
-        self._pieces = {n: count for n, count in self._pieces.items() if n > self.number - 3}
 
-    def tidy(self) -> None:
-        """Delete what nobody needs now that this rank has all of the round. Never raises."""
-        done = self._complete
-        if done == self._tidied:
-            return
-        self._tidied = done
+    def _tidy(self) -> None:
+        """Delete what nobody needs any more, while the others are on their way. Never raises.
+
+        This rank has read round n-1 from everybody, so everybody has read round n-2.
+        """
+        old = self.number - 2
         met = self._met
-        if done > 1:
-            self._store.delete(self._key(done - 1, self._rank))
-            for index in range(self._pieces.get(done - 1, 0)):
-                self._store.delete(self._keys.piece(met.attempt, done - 1, self._rank, index))
-        elif self._rank == 0:  # everybody came to round 1, so everybody has read this
+        if old > 0:
+            self._store.delete(self._key(old, self._rank))
+            for index in range(self._pieces.pop(old, 0)):
+                self._store.delete(self._keys.piece(met.attempt, old, self._rank, index))
+        elif old == 0 and self._rank == 0:  # everybody came to round 1, so everybody has read it
             self._store.delete(self._keys.ack(met.challenge))
-        else:
+        elif old == 0:
             self._store.delete(self._keys.answer(met.challenge, self._rank))
-        if self._rank == 0:
-            self._tidier.note(self._store, met.challenge, met.attempt, self._world, done)
+        if self._rank == 0 and self.number > 1:
+            self._tidier.note(self._store, met.challenge, met.attempt, self._world, self.number - 1)
 
     # -- publishing ----------------------------------------------------------------------------
 

@@ -102,12 +102,7 @@ class StoreExchange:
         rounds = self._rounds
         if rounds is None:
             raise UsageError("gather() before meet()")
-        return self._run(
-            lambda ticket: rounds.gather(payload, deadline, ticket),
-            deadline,
-            "syncing",
-            rounds.tidy,
-        )
+        return self._run(lambda t: rounds.gather(payload, deadline, t), deadline, "syncing")
 
     def advance(self) -> None:
         if self._rounds is not None:
@@ -178,13 +173,7 @@ class StoreExchange:
 
     # -- running -------------------------------------------------------------------------------
 
-    def _run(
-        self,
-        job: Callable[[Ticket], T],
-        deadline: Deadline,
-        what: str,
-        after: Callable[[], None] | None = None,
-    ) -> T:
+    def _run(self, job: Callable[[Ticket], T], deadline: Deadline, what: str) -> T:
         if os.getpid() != self._pid:
             raise UsageError(
                 "this history was made in another process (before a fork): attach() a store that "
@@ -193,7 +182,7 @@ class StoreExchange:
         if self._ended is not None:
             raise UsageError(f"this exchange was {self._ended}")
         try:
-            return self._worker.run(job, deadline, what, after)
+            return self._worker.run(job, deadline, what)
         except SynchistError:
             self._failed = True
             raise
