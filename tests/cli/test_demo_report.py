@@ -7,12 +7,14 @@ import json
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console, RenderableType
 
-from synchist import History, MemoryStore
+from synchist import History, MemoryStore, RankFailedError, SynchistError, UsageError
+from synchist.cli import demo, main
 from synchist.cli.demo import report
 from synchist.cli.demo_plan import Plan
 from synchist.cli.demo_report import disagreement, ending, introduction, progress, table
@@ -137,6 +139,34 @@ def test_a_file_that_cannot_be_written_gives_exit_code_1(
     h, file = history([0.5]), tmp_path / "gone" / "history.json"
     assert report(Console(file=io.StringIO()), h, [h.digest()] * 2, file) == 1
     assert "history.json: No such file or directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "short", "long"),
+    [
+        (
+            RankFailedError("rank 1 failed: KeyError: 'x'\n\nTraceback ...", rank=1),
+            "rank 1 failed: KeyError: 'x' (--debug shows where)",
+            "rank 1 failed: KeyError: 'x'\n\nTraceback ...",
+        ),
+        (RankFailedError("rank 1 was killed", rank=1), "rank 1 was killed", "rank 1 was killed"),
+        (UsageError("no gloo"), "no gloo", "no gloo"),
+    ],
+)
+def test_a_failure_is_told_in_one_line_and_with_debug_in_full(
+    error: SynchistError,
+    short: str,
+    long: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(_: Plan) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(demo, "_start", fail)
+    for options, told in ([], short), (["--debug"], long):
+        assert main(["demo", *options]) == 1
+        assert capsys.readouterr().err == f"synchist demo: {told}\n"
 
 
 def test_the_picture_in_the_documentation_shows_what_the_demo_prints() -> None:
