@@ -175,7 +175,7 @@ def batch_index(rows: Sequence[int]) -> array[int] | None:
 
 
 def _maybe_number(data: bytes) -> bool:
-    """Whether codec bytes may be a float or a 64-bit int: msgpack's numbers have at most 9 bytes."""
+    """Whether codec bytes may be a float or a 64-bit int: those take 9 bytes at most."""
     return len(data) <= 9
 
 
@@ -212,4 +212,3 @@ def columns_of(rows: list[dict[str, Any]], start: int, mixed: Collection[str]) -
         else:
             columns[name] = of(found, where[0], batch_index(where))
     return columns
-

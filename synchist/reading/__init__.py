@@ -1,0 +1,1 @@
+"""Reading: indices, strictness, views, reductions and decisions."""

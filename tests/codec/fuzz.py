@@ -42,7 +42,12 @@ SEEDS: list[Any] = [
     [Colour.RED, Access.READ | Access.WRITE, Point(1, 2), Sample("a", [1]), Labels(a=1)],
     [Setup(0.1, (1, 2), None), Loose([3])],
     [np.float32(1), np.int8(-1), np.bool_(True), np.complex128(1j), np.str_("é"), np.bytes_(b"a")],
-    [np.datetime64("2020-01-01T00:00", "25s"), np.timedelta64(5), np.longdouble(1), np.void(b"ab")],
+    [
+        np.datetime64("2020-01-01T00:00", ("s", 25)),
+        np.timedelta64(5),
+        np.longdouble(1),
+        np.void(b"ab"),
+    ],
     np.arange(24, dtype=">f4").reshape(2, 3, 4),
     np.asfortranarray(np.arange(6, dtype="i2").reshape(2, 3)),
     np.array(["ab", "c"]),
@@ -115,7 +120,9 @@ def built(rng: random.Random, depth: int = 0) -> bytes:
         case 7:
             return b"\xcb" + rng.randbytes(8)
         case 8:
-            return rng.choice((b"\xa3<f4", b"\xa1C", b"\xa7float32", b"\xc4\x04abcd", b"\x92\x01\x04"))
+            return rng.choice(
+                (b"\xa3<f4", b"\xa1C", b"\xa7float32", b"\xc4\x04abcd", b"\x92\x01\x04")
+            )
         case _:
             return rng.randbytes(1) + rng.randbytes(rng.choice((0, 0, 1, 8)))
 

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synchist.decisions import MISSING, Best, BestFold
+from synchist.decisions import Best, BestFold
 from synchist.errors import UsageError
+from synchist.missing import MISSING
 
 modes = st.sampled_from(["min", "max"])
 # Few different values, so that ties and gaps of exactly min_delta are common.

@@ -297,10 +297,10 @@ def test_writing_never_talks(world: World) -> None:
     """Nothing but `sync`, `agree`, `close` and entering touches the store."""
 
     class Silent:
-        def set(self, *args: Any) -> Any:
+        def talk(self, *args: Any) -> Any:
             raise AssertionError("talked")
 
-        get = wait = delete_key = set
+        set = get = wait = delete_key = talk
 
     h = History(store=Silent(), rank=1, world_size=2)
     h.new_epoch(a=1)

@@ -409,7 +409,7 @@ def test_reduce_works_over_all_rows_of_all_ranks(
         assert h.reduce("loss", "sum", weight="n") == total
         assert h.reduce("loss", "count") == len(pairs)
         assert h.reduce("n", "sum", epoch=slice(None)) == sum(n for _, n in pairs)
-        in_order = [loss for loss in h[-1, "batches", :, "loss"]]
+        in_order = list(h[-1, "batches", :, "loss"])
         assert h.reduce("loss", list) == in_order
         assert (h.reduce("loss", "first"), h.reduce("loss", "last")) == (
             in_order[0],
@@ -417,9 +417,7 @@ def test_reduce_works_over_all_rows_of_all_ranks(
         )
 
 
-def test_reduce_names_the_row_that_has_the_name_but_no_weight(
-    world: World, sync_all: Sync
-) -> None:
+def test_reduce_names_the_row_that_has_the_name_but_no_weight(world: World, sync_all: Sync) -> None:
     histories = world(2)
     for rank, h in enumerate(histories):
         h.new_epoch()

@@ -179,7 +179,7 @@ def test_arguments_that_make_no_sense_are_refused(options: dict[str, Any]) -> No
 
 def test_arguments_are_keywords_only() -> None:
     with pytest.raises(TypeError):
-        History(MemoryStore(), 0, 2)  # type: ignore[misc]
+        History(MemoryStore(), 0, 2)  # type: ignore[call-arg]
 
 
 def test_an_object_that_is_no_store_is_told_what_it_lacks() -> None:

@@ -87,7 +87,8 @@ class Oracle:
         return bool(pick(rows_of(counts), index) != pick(rows_of(later), index))
 
     def index(self, index: Any) -> bool:
-        on_epochs, key, on_rows, row_key = (*index, *[None] * (4 - len(index)))
+        padded: tuple[Any, ...] = (*index, None, None, None)
+        on_epochs, key, on_rows, row_key = padded[:4]
         chosen = pick(range(self.agreed), on_epochs)
         if chosen != pick(range(self.later), on_epochs):
             return True
@@ -100,9 +101,10 @@ class Oracle:
                 continue
             if self.has(epoch, "epoch", names):
                 return True
-            if names is None or "batches" in names:
-                if self.has(epoch, "batch", None) or self.shifts(epoch, slice(None)):
-                    return True
+            if (names is None or "batches" in names) and (
+                self.has(epoch, "batch", None) or self.shifts(epoch, slice(None))
+            ):
+                return True
         return False
 
 
@@ -163,7 +165,7 @@ def refuses(read: Callable[[], Any]) -> bool:
 def test_a_read_is_refused_exactly_when_a_pending_record_has_what_it_asks_for(
     world: World, sync_all: Sync, steps: list[Any], indices: list[Any]
 ) -> None:
-    histories = world(2, reduce={name: "sum" for name in NAMES})
+    histories = world(2, reduce=dict.fromkeys(NAMES, "sum"))
     sides = [Side(), Side()]
     h, mine = histories[0], sides[0]
     sync_all(histories)
@@ -205,9 +207,7 @@ def never_refused(h: History) -> None:
         len(view), list(view), repr(view)
 
 
-def test_after_record_and_before_sync_the_value_is_not_read(
-    world: World, sync_all: Sync
-) -> None:
+def test_after_record_and_before_sync_the_value_is_not_read(world: World, sync_all: Sync) -> None:
     histories = world(2)
     h = histories[0]
     h.new_epoch(valid_loss=1.0)

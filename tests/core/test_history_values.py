@@ -376,7 +376,11 @@ def test_names_called_value_or_weight_or_values_can_be_recorded() -> None:
     h.record({"weight": 5})
     assert h[-1] == {
         "batches": [{"value": 1.0, "values": 2.0, "name": 3.0}],
-        **{"value": 1, "values": 2, "name": 3, "self_": 4, "weight": 5},
+        "value": 1,
+        "values": 2,
+        "name": 3,
+        "self_": 4,
+        "weight": 5,
     }
 
 

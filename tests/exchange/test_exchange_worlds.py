@@ -6,16 +6,18 @@ lists, nothing of an earlier attempt is ever read, nobody hangs, and the store d
 
 from __future__ import annotations
 
+import functools
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from synchist import (
     DivergenceError,
     MemoryStore,
@@ -114,7 +116,7 @@ def run_rank(store: Any, rank: int, world: int, tag: str, rounds: int, seed: str
     for number in range(rounds):
         size = rng.choice([0, 3, 100])
         payload = f"{tag}/{number}/{rank}/".encode() + bytes(size)
-        got = patiently(lambda d, p=payload: exchange.gather(p, d), rng)
+        got = patiently(functools.partial(exchange.gather, payload), rng)
         assert exchange.gather(payload, Deadline(0)) == got, "changed after it was returned"
         exchange.advance()
         seen.append(got)
@@ -229,7 +231,7 @@ def test_a_large_payload_goes_in_pieces_and_arrives_whole() -> None:
     largest = [0]
     put = store.set
 
-    def watch(key: str, value: bytes) -> None:
+    def watch(key: str, value: Any) -> None:
         largest[0] = max(largest[0], len(value))
         put(key, value)
 
@@ -420,7 +422,7 @@ class Stuck(MemoryStore):
         self.stopped = threading.Event()
         self.never = threading.Event()
 
-    def check(self, keys: list[str]) -> bool:
+    def check(self, keys: Sequence[str]) -> bool:
         if self.stopped.is_set():
             self.never.wait(30)
         return super().check(keys)
