@@ -90,6 +90,11 @@ def _become_a_group() -> None:
     """
     if sys.platform != "win32":
         os.setpgid(0, 0)
+        # The launcher started us with SIGINT blocked. Forget one that has come since: it was
+        # meant for the launcher, which heard it as well.
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, handler)
 
 
 def _end_with_the_parent() -> None:

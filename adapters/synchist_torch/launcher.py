@@ -6,11 +6,13 @@ import multiprocessing
 import os
 import pickle
 import secrets
+import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from typing import Any, TypeVar, TypeVarTuple
 
 from synchist import RankFailedError, UsageError
@@ -101,10 +103,29 @@ def _start(rank: int, world_size: int, port: int, backend: str) -> Rank:
         name=f"rank {rank}",
     )
     try:
-        process.start()
+        with _ctrl_c_held_back():
+            process.start()
     finally:
         theirs.close()  # so that ours ends when the process does
     return Rank(rank, process, ours)
+
+
+@contextmanager
+def _ctrl_c_held_back() -> Iterator[None]:
+    """A process that is started meanwhile starts with SIGINT blocked.
+
+    It lets go once it leads its own group. Until then, which is while it imports torch, Ctrl-C at a
+    terminal would reach it too, and it would fill the screen with the traceback of an import.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    resource_tracker.ensure_running()  # starting it would unblock the signal
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _value(rank: Rank) -> Any:

@@ -170,7 +170,7 @@ def test_a_container_that_holds_itself_is_refused() -> None:
         {"reduce": {"loss": "avg"}},
         {"reduce": {"loss": 3}},
     ],
-    ids=lambda options: ",".join(options),
+    ids=",".join,
 )
 def test_arguments_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
