@@ -52,6 +52,7 @@ class Rounds:
         self._world = len(met.facts)
         self.number = 1
         self._published = False
+        self._tidied = 0
         self._pieces: dict[int, int] = {}  # by round, in how many pieces this rank's payload went
         self._got: dict[int, bytes] = {}
         self._seen = [time.monotonic()] * self._world
@@ -61,7 +62,6 @@ class Rounds:
         self._got[self._rank] = payload
         if not self._published:
             self._publish(payload, ticket)
-            self._tidy()
         reminder = Reminder(self._rank, f"in round {self.number}", self._late_ranks)
         noted = False
         note_after = min(1.0, deadline.seconds / 4)
@@ -99,6 +99,9 @@ class Rounds:
 
         This rank has read round n-1 from everybody, so everybody has read round n-2.
         """
+        if self._tidied == self.number:
+            return
+        self._tidied = self.number
         old = self.number - 2
         met = self._met
         if old > 0:
@@ -144,7 +147,8 @@ class Rounds:
         keys = [self._key(self.number, rank) for rank in missing]
         if keys and self._store.there(keys):
             self._fetch(missing)
-            return []
+            keys = []
+        self._tidy()
         return keys
 
     def _fetch(self, ranks: list[int]) -> None:

@@ -164,7 +164,7 @@ def test_the_final_history_does_not_depend_on_where_the_syncs_were(
 def look(history: History) -> None:
     """Read in every way there is."""
     history.local.to_list(), history.synced.to_list(), history.digest(), repr(history)
-    len(history), list(history), history.local.digest if False else None
+    len(history), list(history)
     dict(history.local.attributes), [view.to_list() for view in history.ranks.values()]
     copy.deepcopy(history)
     for read in (
