@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import weakref
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -62,6 +63,8 @@ class StoreExchange:
         self._keys = Keys(namespace)
         self._pid = os.getpid()
         self._worker = Worker()
+        # A history that is dropped without close() must not leave its thread behind.
+        weakref.finalize(self, self._worker.stop).atexit = False
         self._store: GuardedStore | None = None
         self._meeting: Meeting | None = None
         self._met: Met | None = None

@@ -7,6 +7,7 @@ lists, nothing of an earlier attempt is ever read, nobody hangs, and the store d
 from __future__ import annotations
 
 import functools
+import gc
 import random
 import threading
 import time
@@ -518,3 +519,15 @@ def test_calls_after_abort_or_close_say_so() -> None:
         exchange.abort("x") if end == "abort" else exchange.close(0)
         with pytest.raises(UsageError):
             exchange.meet(b"", agree_on_anything, Deadline(0))
+
+
+def test_an_exchange_that_is_dropped_leaves_no_thread_behind() -> None:
+    before = set(threading.enumerate())
+    exchange = StoreExchange(MemoryStore(), 0, 2)
+    with pytest.raises(SyncTimeoutError):
+        exchange.meet(b"", agree_on_anything, Deadline(0))
+    (thread,) = set(threading.enumerate()) - before
+    del exchange
+    gc.collect()
+    thread.join(10)
+    assert not thread.is_alive()
