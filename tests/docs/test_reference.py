@@ -8,6 +8,7 @@ import re
 import shlex
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_extras_that_pages_name_exist() -> None:
     named = {
         extra
         for page in PAGES
-        for found in re.findall(r"(?:synchist|\.)\[([a-z,]+)\]", page.read_text())
+        for found in re.findall(r"(?:synchist|\.)\[([a-z,]+)\]", page.read_text(encoding="utf-8"))
         for extra in found.split(",")
     }
     assert named <= extras
@@ -65,13 +66,23 @@ def test_extras_that_pages_name_exist() -> None:
 
 def test_commands_and_options_of_synchist_that_pages_name_exist() -> None:
     click = pytest.importorskip("click")
-    main = importlib.import_module("synchist.cli").main
-    context = click.Context(main)
+    group = importlib.import_module("synchist.cli.commands").synchist
     for page in PAGES:
-        for line in re.findall(r"\bsynchist (demo[^`#\n]*)", page.read_text()):
+        for line in re.findall(r"\bsynchist (demo[^`#\n]*)", page.read_text(encoding="utf-8")):
             name, *words = shlex.split(line)
-            command = main.get_command(context, name)
-            assert command is not None, f"{page}: synchist {name}"
-            known = {option for p in command.params for option in p.opts}
+            known = options(group.get_command(click.Context(group), name))
             used = {word.partition("=")[0] for word in words if word.startswith("--")}
             assert used <= known, f"{page}: synchist {line}"
+
+
+def test_the_reference_has_every_option_of_every_command() -> None:
+    pytest.importorskip("click")
+    group = importlib.import_module("synchist.cli.commands").synchist
+    page = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
+    for name, command in group.commands.items():
+        assert f"## synchist {name}" in page
+        assert [option for option in options(command) if f"| `{option}" not in page] == []
+
+
+def options(command: Any) -> set[str]:
+    return {option for parameter in command.params for option in parameter.opts}
