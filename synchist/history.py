@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
+from .arguments import group_of, job_of_launcher, seconds
 from .decisions import BestFold
 from .handover import log_from_bytes, log_to_bytes
 from .model.delta import Delta
@@ -16,7 +17,7 @@ from .reading.views import Ranks, RecordedAttributes, View
 from .reductions import Reduction, check_rule
 from .segment import decode_delta, encode_delta
 from .stores import Store
-from .syncing import Syncing, group_of, job_of_launcher, seconds
+from .syncing import Syncing
 from .unsynced import Unsynced
 
 __all__ = ["History"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from .arguments import group_of, seconds
 from .deadline import Deadline
 from .decisions import BestFold
 from .errors import DivergenceError, SynchistWarning, UsageError
@@ -25,7 +25,7 @@ from .segment import Call
 from .session import Session
 from .stores import Store
 
-__all__ = ["Syncing", "group_of", "job_of_launcher", "seconds"]
+__all__ = ["Syncing"]
 
 _UNSET: Any = object()
 _LEAVE_SECONDS = 30.0
@@ -318,39 +318,6 @@ class Syncing(Recorder, Reader):
 
     def _label(self) -> str:
         return f"{self.name or 'history'}#{self._ordinal + 1}"
-
-
-def group_of(store: Store | None, rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Checked rank and world size."""
-    if store is None and rank is None and world_size is None:
-        return 0, 1
-    if rank is None or world_size is None:
-        raise UsageError("give store=, rank= and world_size= together, or none of them")
-    if not isinstance(rank, int) or not isinstance(world_size, int) or not 0 <= rank < world_size:
-        raise UsageError(f"rank {rank!r} of world_size {world_size!r}: 0 <= rank < world_size")
-    if store is not None:
-        missing = [m for m in ("set", "get", "wait", "delete_key") if not hasattr(store, m)]
-        if missing:
-            raise UsageError(
-                f"{type(store).__name__} is no store: it lacks {', '.join(missing)} (see Store)"
-            )
-    return rank, world_size
-
-
-def seconds(timeout: Any) -> float:
-    """A checked timeout."""
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout >= 0:
-        raise UsageError(f"timeout is in seconds, 0 or more, got {timeout!r}")
-    return float(timeout)
-
-
-def job_of_launcher() -> str | None:
-    """Identity of the job, as its launcher tells it."""
-    for variable in ("SYNCHIST_JOB", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"):
-        found = os.environ.get(variable)
-        if found and found != "none":
-            return found
-    return None
 
 
 def _raise_unless_equal(name: str, epoch: int, parts: Mapping[int, Part]) -> None:

@@ -16,6 +16,8 @@ from ..stores.protocol import Store
 from .connection import own_connection
 from .keys import Keys
 from .meeting import Meeting, Met
+from .meeting_guest import Guest
+from .meeting_host import Host
 from .notes import pack
 from .protocol import Judge
 from .rounds import Rounds
@@ -172,7 +174,6 @@ class StoreExchange:
         if not late:
             self._tidier.tidy(store)
             store.delete(keys.last(self._label))
-            store.delete(keys.challenge)
 
     # -- running -------------------------------------------------------------------------------
 
@@ -199,15 +200,9 @@ class StoreExchange:
             _log.debug("%s: %s", what, error)
 
     def _new_meeting(self, store: GuardedStore) -> Meeting:
-        return Meeting(
-            store,
-            self._keys,
-            self.rank,
-            self.world_size,
-            label=self._label,
-            token=self._token,
-            tidier=self._tidier,
-        )
+        if self.rank == 0:
+            return Host(store, self._keys, self.world_size, self._label, self._token, self._tidier)
+        return Guest(store, self._keys, self.rank, self.world_size, self._label, self._token)
 
     def _open(self) -> GuardedStore:
         """The store, opened by the thread that uses it."""
