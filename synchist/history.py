@@ -225,4 +225,4 @@ class History(Syncing):
         self._clears = state["clears"]
         self._hold(log_from_bytes(state["log"], "a pickled history"))
         self._restore_records(decode_delta(state["pending"], "a pickled history"), state["place"])
-        self._shared = self.world_size > 1
+        self._intake.shared = self.world_size > 1

@@ -7,75 +7,40 @@ the next one is opened, so after a sync its dict starts empty again and holds on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
-from .codec import encode
 from .deadline import Deadline
-from .errors import TooLargeError, UnsupportedTypeError, UsageError
-from .model.column import columns_of
-from .model.deferred import Tray
+from .errors import UsageError
+from .intake import UNSET, Intake, Place, Values, as_values, coded_weight, joined
 from .model.delta import Delta
+from .model.draft import Draft
 from .model.part import Cell, Part
-from .model.values import Coded, encoded, resolve
+from .model.values import encoded, resolve
 
-__all__ = ["MAX_VALUE_BYTES", "Recorder"]
-
-MAX_VALUE_BYTES: Final = 1 << 30
-"""Largest single value that ranks may share, in encoded bytes."""
+__all__ = ["Recorder"]
 
 _ROWS_PER_COLUMN: Final = 1024
-_UNSET: Any = object()
-_PLAIN: Final = frozenset({float, int, bool, str, type(None)})
 _NO_NAMES: Final[frozenset[str]] = frozenset()
-
-Values = Mapping[str, Any]
-
-
-class Draft:
-    """Rows and epoch values of one epoch that have not become columns yet.
-
-    The last row of the last draft is the open one. After a sync it stays, empty, as the first.
-    """
-
-    __slots__ = ("cells", "epoch", "first", "rows")
-
-    def __init__(self, epoch: int, first: int) -> None:
-        self.epoch = epoch
-        self.first = first
-        self.rows: list[dict[str, Any]] = []
-        self.cells: dict[str, tuple[Any, bytes | None]] = {}
-
-    def part(self, mixed: set[str]) -> Part:
-        """The same as columns; every value must have been fetched from its device."""
-        return Part(
-            self.first + len(self.rows) if self.rows else 0,
-            columns_of(self.rows, self.first, mixed),
-            {name: Cell(encoded(resolve(v)), weight) for name, (v, weight) in self.cells.items()},
-        )
 
 
 class Recorder:
     """The write half of `History`. Use from one thread at a time."""
 
     rank: int
-    _shared = False
-    """Whether other ranks will receive what is recorded (and its size is limited)."""
 
     def __init__(self) -> None:
-        self._names: set[str] = set()  # checked batch names
-        self._mixed: set[str] = set()  # batch names that have had values other than floats
+        self._intake = Intake()
         self._reset_records(next_epoch=0)
 
     def _reset_records(self, next_epoch: int) -> None:
         """Forget what is pending; the next epoch gets number `next_epoch`."""
+        self._intake.forget()
         self._next_epoch = next_epoch
         self._open_draft(Draft(-1, 0))
         self._announced = 0  # how many batches of the open epoch are in columns, pending or synced
         self._row: dict[str, Any] | None = None
         self._open: set[str] | frozenset[str] = _NO_NAMES
         self._closed: list[Draft] = []
-        self._tray = Tray()
         self._pending = Delta()
         self._attributes: dict[str, Any] = {}
 
@@ -109,7 +74,7 @@ class Recorder:
             UsageError: a name is not allowed; no epoch was opened.
         """
         number = self._next_epoch
-        cells = self._capture_all(_joined(values, named), number, None, in_batch=False)
+        cells = self._intake.take(joined(values, named), Place(self.rank, number))
         self._close_draft()
         self._next_epoch = number + 1
         self._announced = 0
@@ -134,12 +99,12 @@ class Recorder:
             UsageError: no epoch is open, or a name is not allowed; no batch was opened.
         """
         if values is not None:
-            named = values.copy() if type(values) is dict and not named else _joined(values, named)
-        names = self._names
+            named = values.copy() if type(values) is dict and not named else joined(values, named)
+        names = self._intake.names
         for name, value in named.items():
             if type(value) is not float or name not in names:
                 self._check_epoch("new_batch()")
-                named = self._capture_all(named, self._epoch, self._batch + 1, in_batch=True)
+                named = self._intake.take(named, Place(self.rank, self._epoch, self._batch + 1))
                 break
         rows = self._rows
         if len(rows) >= _ROWS_PER_COLUMN or not rows:
@@ -156,7 +121,7 @@ class Recorder:
 
     # -- recording -----------------------------------------------------------------------------
 
-    def record_batch(self, name: str | Values, value: Any = _UNSET) -> None:
+    def record_batch(self, name: str | Values, value: Any = UNSET) -> None:
         """Record a value in the open batch; recording the same name again overwrites it.
 
         Touches only this process's memory and never waits for a device: a tensor is cloned where it
@@ -177,16 +142,16 @@ class Recorder:
             self._record_batch(name, value)
 
     def _record_batch(self, name: str | Values, value: Any) -> None:
-        values = _as_values("record_batch", name, value)
+        values = as_values("record_batch", name, value)
         row = self._row
         if row is None:
             what = f"record_batch({next(iter(values), '')!r}, ...)"
             if self._epoch < 0:
                 raise UsageError(f"{what} before any epoch: call new_epoch(), then new_batch()")
             raise UsageError(f"{what} before any batch of epoch {self._epoch}: call new_batch()")
-        row.update(self._capture_all(values, self._epoch, self._batch, in_batch=True))
+        row.update(self._intake.take(values, Place(self.rank, self._epoch, self._batch)))
 
-    def record(self, name: str | Values, value: Any = _UNSET, *, weight: Any = None) -> None:
+    def record(self, name: str | Values, value: Any = UNSET, *, weight: Any = None) -> None:
         """Record an epoch value in the open epoch; the same name again overwrites it.
 
         Every rank's value is kept; `reduce=` of the history says how `h[-1, name]` makes one of
@@ -202,103 +167,30 @@ class Recorder:
             UnsupportedTypeError: the value cannot be stored exactly; nothing was recorded.
             UsageError: no epoch is open, or the name or weight is not allowed; nothing recorded.
         """
-        values = _as_values("record", name, value)
+        values = as_values("record", name, value)
         if self._epoch < 0:
             what = f"record({next(iter(values), '')!r}, ...)"
             raise UsageError(f"{what} before any epoch: call new_epoch() first")
-        coded_weight = None if weight is None else self._weight(weight, next(iter(values), ""))
-        captured = self._capture_all(values, self._epoch, None, in_batch=False)
-        for name_, value_ in captured.items():
-            self._draft.cells[name_] = (value_, coded_weight)
+        coded = coded_weight(weight, next(iter(values), ""))
+        for key, taken in self._intake.take(values, Place(self.rank, self._epoch)).items():
+            self._draft.cells[key] = (taken, coded)
 
     def _record_attribute(self, name: str, value: Any) -> None:
-        self._attributes.update(self._capture_all({name: value}, None, None, in_batch=False))
-
-    # -- checking ------------------------------------------------------------------------------
-
-    def _capture_all(
-        self, values: Values, epoch: int | None, batch: int | None, *, in_batch: bool
-    ) -> dict[str, Any]:
-        """Checked names and values, copied so that later changes to them do not matter."""
-        found: dict[str, Any] = {}
-        for name, value in values.items():
-            if not isinstance(name, str):
-                raise UsageError(
-                    f"a name must be a string, got {name!r}{self._place(epoch, batch)}; "
-                    "record it as a value, or use str() on it"
-                )
-            if name == "batches":
-                raise UsageError(
-                    "the name 'batches' is taken: it is where h[epoch, 'batches'] finds the "
-                    "batches; record under another name"
-                )
-            if type(name) is not str:
-                name = str.__str__(name)
-            if in_batch:
-                self._names.add(name)
-                if type(value) is not float:
-                    self._mixed.add(name)
-            if type(value) not in _PLAIN:
-                value = self._capture(name, value, epoch, batch)
-            elif type(value) is str:
-                self._check_size(name, len(value), epoch, batch)
-            found[name] = value
-        return found
-
-    def _capture(self, name: str, value: Any, epoch: int | None, batch: int | None) -> Any:
-        try:
-            raw = self._tray.capture(value)
-        except UnsupportedTypeError as error:
-            raise UnsupportedTypeError(
-                f"cannot record {name!r}{self._place(epoch, batch)}: {error}", path=error.path
-            ) from error
-        if type(raw) is Coded:
-            self._check_size(name, len(raw.data), epoch, batch)
-        elif raw.snap is not None:
-            self._check_size(name, raw.snap.nbytes, epoch, batch)
-        return raw
-
-    def _check_size(self, name: str, size: int, epoch: int | None, batch: int | None) -> None:
-        if self._shared and size > MAX_VALUE_BYTES:
-            raise TooLargeError(
-                f"cannot record {name!r}{self._place(epoch, batch)}: {size:,} bytes; ranks share "
-                f"at most {MAX_VALUE_BYTES:,} bytes a value. Save it to a file and record its path"
-            )
-
-    def _weight(self, weight: Any, name: str) -> bytes:
-        number = (
-            weight.item()
-            if hasattr(weight, "item") and type(weight).__module__ == "numpy"
-            else weight
-        )
-        if type(number) not in (int, float) or not 0 <= number < float("inf"):
-            raise UsageError(
-                f"record({name!r}, ..., weight={weight!r}): a weight is a finite number, 0 or "
-                "more (int, float or a numpy scalar)"
-            )
-        return encode(number)
-
-    def _place(self, epoch: int | None, batch: int | None) -> str:
-        places = [f"rank {self.rank}"]
-        if epoch is not None:
-            places.append(f"epoch {epoch}")
-        if batch is not None:
-            places.append(f"batch {batch}")
-        return f" ({', '.join(places)})"
+        self._attributes.update(self._intake.take({name: value}, Place(self.rank)))
 
     # -- what is pending -----------------------------------------------------------------------
 
     def _close_draft(self) -> None:
         if self._draft.rows or self._draft.cells:
             self._closed.append(self._draft)
-            if not self._tray:
+            if not self._intake.tray:
                 self._pack_all(self._closed)
                 self._closed = []
 
     def _compact(self) -> None:
         """Turn the rows into columns, unless values are still on their device."""
         draft = self._draft
-        if draft.rows and not self._tray:
+        if draft.rows and not self._intake.tray:
             rest = Draft(draft.epoch, draft.first + len(draft.rows))
             rest.cells, draft.cells = draft.cells, {}
             self._pack_all([draft])
@@ -306,7 +198,7 @@ class Recorder:
 
     def _flush(self, deadline: Deadline | None = None) -> None:
         """Turn everything recorded into columns; fetches from devices what is still there."""
-        self._tray.fetch(deadline)
+        self._intake.tray.fetch(deadline)
         self._pack_all([*self._closed, self._draft])
         self._closed = []
         rest = Draft(self._epoch, max(self._batch, 0))
@@ -323,7 +215,7 @@ class Recorder:
         for draft in drafts:
             if not self._news(draft):
                 continue
-            part = draft.part(self._mixed)
+            part = draft.part(self._intake.mixed)
             mine = self._pending.parts.get(draft.epoch)
             if mine is None:
                 self._pending.parts[draft.epoch] = part
@@ -347,7 +239,7 @@ class Recorder:
         draft = Draft(place[1], max(place[2], 0))
         self._announced = place[2] + 1
         if place[3]:
-            self._row, self._open = {}, self._names
+            self._row, self._open = {}, self._intake.names
             draft.rows.append(self._row)
         self._open_draft(draft)
 
@@ -361,28 +253,3 @@ class Recorder:
         """Make what was taken pending again; what was recorded since wins."""
         delta.update(self._pending)
         self._pending = delta
-
-
-def _joined(values: Values | None, named: dict[str, Any]) -> dict[str, Any]:
-    if values is None:
-        return named
-    if not isinstance(values, Mapping):
-        raise UsageError(f"expected a mapping of names to values, got {type(values).__name__}")
-    return {**values, **named}
-
-
-def _as_values(method: str, name: Any, value: Any) -> Values:
-    if value is not _UNSET:
-        return {name: value} if isinstance(name, str) else _bad_name(method, name)
-    if isinstance(name, Mapping):
-        return name
-    if isinstance(name, str):
-        raise UsageError(f"{method}({name!r}) without a value: call {method}({name!r}, value)")
-    return _bad_name(method, name)
-
-
-def _bad_name(method: str, name: Any) -> Values:
-    raise UsageError(
-        f"{method}: a name must be a string, got {name!r} ({type(name).__name__}); "
-        f"call {method}('name', value) or {method}({{'name': value}})"
-    )

@@ -119,6 +119,7 @@ class Syncing(Recorder, Reader):
             SynchistError: as in `record` and `sync`.
 
         Example:
+            >>> from synchist import History
             >>> h = History()
             >>> h.new_epoch()
             >>> h.agree("dev_score", 0.5, reduce="mean")
@@ -312,7 +313,7 @@ class Syncing(Recorder, Reader):
             self._ordinal = next_ordinal(store, self.rank)
         self._store = store
         self._ended = None
-        self._shared = self.world_size > 1
+        self._intake.shared = self.world_size > 1
         exchange = StoreExchange(store, self.rank, self.world_size, label=self._label())
         self._session = Session(self, exchange, carried)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from .model.delta import Delta
-from .recording import Draft, Recorder
+from .model.draft import Draft
+from .recording import Recorder
 
 __all__ = ["Unsynced"]
 

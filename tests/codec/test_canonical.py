@@ -172,7 +172,7 @@ def test_the_data_of_an_array_does_not_depend_on_its_strides() -> None:
 
 def test_bytes_of_an_item_that_belong_to_no_field_are_zero() -> None:
     dtype = np.dtype([("a", "u1"), ("b", "<u4")], align=True)
-    one, other = (np.frombuffer(bytes([n] * 8), dtype).copy() for n in (0, 255))
+    one, other = (np.frombuffer(bytearray([n] * 8), dtype) for n in (0, 255))
     one["a"], one["b"] = other["a"], other["b"]
     assert one.tobytes() != other.tobytes()
     assert encode(one) == encode(other)
@@ -184,7 +184,7 @@ def test_bytes_of_an_item_that_belong_to_no_field_are_zero() -> None:
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_the_padding_of_long_doubles_is_zero(char: str, order: Any) -> None:
     clean = np.ones(3, np.dtype(char)).astype(np.dtype(char).newbyteorder(order))
-    dirty = clean.copy()
+    dirty = np.frombuffer(bytearray(clean.tobytes()), clean.dtype)
     raw = dirty.view("u1").reshape(-1, 16)
     raw[:, 10:] = 255
     if order == ">":

@@ -6,6 +6,7 @@ import functools
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 
 from synchist import RankFailedError, SyncTimeoutError, UsageError
-from synchist_torch import launch
+from synchist_torch import c10d, launch, launcher
 
 AwaitGone = Callable[[Iterable[int]], None]
 
@@ -76,15 +77,28 @@ def test_a_partial_of_an_importable_function_will_do(rank_functions: ModuleType)
 
 
 def test_exit_work_is_done_but_cpp_is_not_torn_down(
-    rank_functions: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    rank_functions: ModuleType,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The rank has registered abort() to be called by C's exit()."""
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     assert launch(rank_functions.leave_late, str(tmp_path), timeout=60) == ["returned", None]
     done = {f"{rank}.{what}" for rank in (0, 1) for what in ("thread", "pool", "atexit")}
     assert {file.name for file in tmp_path.iterdir()} == done
     output = capfd.readouterr().out
     assert "<written by rank 0>" in output
     assert "<written by rank 1>" in output
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is no loopback address")
+def test_the_store_of_the_ranks_cannot_be_reached_from_outside() -> None:
+    server = launcher._server(use_libuv=True)
+    assert isinstance(server, c10d.TCPStore)
+    socket.create_connection(("127.0.0.1", server.port), timeout=10).close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", server.port), timeout=10)
 
 
 @pytest.mark.parametrize(
