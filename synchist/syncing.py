@@ -50,6 +50,8 @@ class Syncing(Recorder, Reader):
         self._ordinal = -1
         self._chains: list[bytes] = []
         self._ended: str | None = None
+        # The last `agree` that began a round: its name, the epoch open then, and its reduce.
+        self._agreed: tuple[str, int, Reduction | None] | None = None
 
     def _hold(self, log: Log) -> None:
         """Make `log` what is agreed."""
@@ -135,35 +137,38 @@ class Syncing(Recorder, Reader):
         session = self._session
         call = None
         if self.world_size > 1 and session is not None and session.frozen is not None:
-            repeated = session.frozen.call.name == name
-            completed = self._round(Call(), deadline, given=reduce if repeated else None)
+            begun = None if self._agreed is None else self._agreed[:2]
+            repeated = session.frozen.call.name == name and begun == (name, self._epoch)
+            completed = self._round(Call(), deadline)
             call = completed if repeated else None
         if call is None:
             if value is not _UNSET:
                 self.record(name, value, weight=weight)
             epoch = None if value is _UNSET else self._epoch
             call = Call(name, epoch, None if reduce is None else rule_id(reduce))
+            self._agreed = (name, self._epoch, reduce)
             if self.world_size > 1:
-                call = self._round(call, deadline, given=reduce)
+                call = self._round(call, deadline)
             else:
-                self._learn_rule(call, reduce)
+                self._learn_rule(call)
         found = MISSING if call.epoch is None else self._agreed_value(call.epoch, name)
         if found is MISSING:
             raise KeyError(f"agree({name!r}): no rank brought a value")
         return found
 
-    def _round(self, call: Call, deadline: Deadline, given: Reduction | None = None) -> Call:
+    def _round(self, call: Call, deadline: Deadline) -> Call:
         session = self._usable_session()
         self._meet(deadline)
         done = session.sync(call, deadline)
-        self._learn_rule(done.call, given)
+        self._learn_rule(done.call)
         self._check_equal(done.touched)
         return done.call
 
-    def _learn_rule(self, call: Call, given: Reduction | None) -> None:
+    def _learn_rule(self, call: Call) -> None:
         if call.name is None or call.reduce is None:
             return
         rule: Reduction = call.reduce
+        given = None if self._agreed is None else self._agreed[2]
         if given is not None and rule_id(given) == call.reduce:
             rule = given
         if self._rules.table.get(call.name) != rule:
@@ -310,7 +315,7 @@ class Syncing(Recorder, Reader):
             carried = self._session.frozen or self._session.carried
             self._session.exchange.retire()
         if self._store is not store or self._ordinal < 0:
-            self._ordinal = next_ordinal(store, self.rank)
+            self._ordinal = next_ordinal(store, self.rank, self._label_name())
         self._store = store
         self._ended = None
         self._intake.shared = self.world_size > 1
@@ -318,7 +323,10 @@ class Syncing(Recorder, Reader):
         self._session = Session(self, exchange, carried)
 
     def _label(self) -> str:
-        return f"{self.name or 'history'}#{self._ordinal + 1}"
+        return f"{self._label_name()}#{self._ordinal + 1}"
+
+    def _label_name(self) -> str:
+        return self.name or "history"
 
 
 def _raise_unless_equal(name: str, epoch: int, parts: Mapping[int, Part]) -> None:

@@ -254,6 +254,23 @@ def test_named_histories_may_be_made_and_synced_in_any_order(at_once: AtOnce) ->
     assert at_once([lambda: rank_main(0), lambda: rank_main(1)]) == [[["train"], ["valid"]]] * 2
 
 
+def test_a_history_called_history_is_not_one_without_a_name(at_once: AtOnce) -> None:
+    store = MemoryStore()
+
+    def rank_main(rank: int) -> list[Any]:
+        made = [
+            History(store=store, rank=rank, world_size=2, timeout=20, name=name)
+            for name in ("", "history")
+        ]
+        for number, h in enumerate(made):
+            h.new_epoch(which=number)
+        for h in made:
+            h.sync()
+        return [h[:, "which"] for h in made]
+
+    assert at_once([lambda: rank_main(0), lambda: rank_main(1)]) == [[[0], [1]]] * 2
+
+
 def test_histories_synced_in_another_order_never_take_each_others_values(
     at_once: AtOnce, sync_all: Sync
 ) -> None:
@@ -292,16 +309,20 @@ def test_once_met_a_rank_that_waits_in_another_history_is_named_in_the_timeout(
         sync_all([pair[number] for pair in pairs])
 
 
-def test_many_runs_and_many_clears_leave_no_keys_behind(world: World, sync_all: Sync) -> None:
+def test_many_closed_histories_and_many_clears_leave_no_keys_behind(
+    at_once: AtOnce, sync_all: Sync
+) -> None:
     store = MemoryStore()
-    counts = []
-    for _ in range(20):
+    for _ in range(10):
         histories = [History(store=store, rank=r, world_size=2, timeout=20) for r in range(2)]
-        for _ in range(3):
+        counts = []
+        for _ in range(5):
             for h in histories:
                 h.clear()
                 h.new_epoch(v=1)
             sync_all(histories)
             sync_all(histories)
-        counts.append(store.num_keys())
-    assert max(counts) <= 2 * 2 + 6
+            counts.append(store.num_keys())
+        assert max(counts) <= 2 * 2 + 4
+        assert at_once([h.close for h in histories]) == [None, None]
+        assert store.num_keys() <= 2
