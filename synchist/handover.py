@@ -128,11 +128,13 @@ def log_from_bytes(data: bytes, what: str) -> Log:
         if format_ != _FORMAT:
             raise ValueError(f"unknown format {format_!r}")
         log = Log(int(lineage))
-        log.union(
-            (int(rank), decode_delta(delta, what), int(number)) for rank, number, delta in parts
-        )
+        deltas = [(int(r), decode_delta(delta, what), int(number)) for r, number, delta in parts]
     except CorruptDataError:
         raise
     except Exception as error:  # msgpack raises many unrelated types on damaged input
+        raise CorruptDataError(f"{what} is damaged: {error}") from error
+    try:
+        log.union(deltas)
+    except CorruptDataError as error:
         raise CorruptDataError(f"{what} is damaged: {error}") from error
     return log

@@ -136,10 +136,13 @@ class Recorder:
             UsageError: no batch is open, or the name is not allowed; nothing was recorded.
         """
         # One membership test answers two questions: without an open batch `_open` is empty.
-        if type(value) is float and name in self._open:
-            self._row[name] = value  # type: ignore[index]
-        else:
-            self._record_batch(name, value)
+        try:
+            if type(value) is float and name in self._open:
+                self._row[name] = value  # type: ignore[index]
+                return
+        except TypeError:
+            pass  # a name that cannot be hashed; the next line says what is wrong with it
+        self._record_batch(name, value)
 
     def _record_batch(self, name: str | Values, value: Any) -> None:
         values = as_values("record_batch", name, value)

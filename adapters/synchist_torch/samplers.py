@@ -53,4 +53,4 @@ def real_batch_sizes(sampler: Sized, batch_size: int, *, drop_last: bool = False
         if drop_last
         else range(batch_size, samples + batch_size, batch_size)
     )
-    return [max(0, min(batch_size, real - end + batch_size)) for end in ends]
+    return [min(batch_size, real - end + batch_size) for end in ends]

@@ -149,8 +149,9 @@ class StoreExchange:
 
     def _leave(self, met: Met, deadline: Deadline, ticket: Ticket) -> None:
         store, keys = self._open(), self._keys
-        store.set(keys.bye(met.attempt, self.rank), b"")
         store.set(keys.left(met.attempt), b"")
+        # Last, because rank 0 tidies up as soon as it has seen it from everybody.
+        store.set(keys.bye(met.attempt, self.rank), b"")
         if self.rank != 0:
             return
         stop = keys.stop(met.attempt)

@@ -207,6 +207,8 @@ def columns_of(rows: list[dict[str, Any]], start: int, mixed: Collection[str]) -
     for name, found in values.items():
         of = Column.of if name in mixed else Column.of_floats
         where = batches.get(name)
+        if type(name) is not str:  # quick ways to record do not look at the type of a known name
+            name = str.__str__(name)
         if where is None:
             columns[name] = of(found, start)
         else:

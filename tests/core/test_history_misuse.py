@@ -49,6 +49,9 @@ MISUSES: list[tuple[str, Callable[[], History], Callable[[History], Any], str]] 
     ("new_batch values", empty, lambda h: h.new_batch(a=1), r"call new_epoch\(\) first"),
     ("agree", empty, lambda h: h.agree("a", 1), r"'a'.*new_epoch\(\) first"),
     ("name 3", in_batch, lambda h: h.record(3, 1), "a name must be a string, got 3"),  # type: ignore[arg-type]
+    ("name list", in_batch, lambda h: h.record_batch(["a"], 1.0), "string, got"),  # type: ignore[arg-type]
+    ("name dict", in_batch, lambda h: h.record_batch({"a": 1.0}, 2.0), "string, got"),
+    ("name list", in_batch, lambda h: h.record(["a"], 1.0), "string, got"),  # type: ignore[arg-type]
     ("name None", in_batch, lambda h: h.record_batch(None, 1.0), "string, got None"),  # type: ignore[arg-type]
     ("name bytes", in_batch, lambda h: h.record({b"a": 1}), "string, got b'a'"),  # type: ignore[dict-item]
     ("name in new_batch", in_batch, lambda h: h.new_batch({1: 1.0}), "string, got 1"),  # type: ignore[dict-item]

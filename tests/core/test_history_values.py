@@ -387,15 +387,18 @@ def test_names_called_value_or_weight_or_values_can_be_recorded() -> None:
 def test_a_name_of_a_subclass_of_str_is_the_same_name() -> None:
     h, same_ = History(), History()
     for history, kind in ((h, np.str_), (same_, str)):
-        history.new_epoch({kind("lr"): 0.1})
-        history.new_batch(loss=1.0)
-        history.record_batch(kind("loss"), 2.0)
-        history.new_batch({kind("loss"): 3.0})
-        history.new_batch()
-        history.record_batch(kind("loss"), 4.0)
-        history.record(kind("v"), 1)
+        for _ in range(2):
+            history.new_epoch({kind("lr"): 0.1})
+            history.new_batch({kind("loss"): 1.0})
+            history.record_batch(kind("loss"), 2.0)
+            history.new_batch({kind("loss"): 3.0})
+            history.new_batch()
+            history.record_batch(kind("loss"), 4.0)
+            history.record(kind("v"), 1)
+        history.attributes[kind("run")] = 1
     assert h.digest() == same_.digest()
     assert encode(h.to_list()) == encode(same_.to_list())
+    assert encode(dict(h.attributes)) == encode(dict(same_.attributes))
 
 
 @pytest.mark.parametrize("name", ["é", "\ud800", "a\0b", "x" * 1000, "batches ", "Batches"])

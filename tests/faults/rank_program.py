@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from synchist import DirectoryStore, History, SynchistError
+from synchist import DirectoryStore, History, SynchistError, SyncTimeoutError
 
 
 def store_at(address: str, rank: int, world: int) -> Any:
@@ -159,7 +159,16 @@ def timeout_then_retry(store: Any, rank: int, world: int) -> Any:
 
 def in_another_order(store: Any, rank: int, world: int) -> Any:
     both = [History(store=store, rank=rank, world_size=world, timeout=20) for _ in range(2)]
-    return error_of((both if rank == 0 else both[::-1])[0].sync)
+    for number, h in enumerate(both):
+        fill_epoch(h, rank, 0, f"history {number}")
+    found = error_of((both if rank == 0 else both[::-1])[0].sync)
+    assert [len(h) for h in both] == [0, 0]  # nobody's values landed in another history
+    return found
+
+
+def other_jobs(store: Any, rank: int, world: int) -> Any:
+    job = "ab"[rank]
+    return error_of(History(store=store, rank=rank, world_size=world, timeout=20, job=job).sync)
 
 
 def other_rules(store: Any, rank: int, world: int) -> Any:
@@ -179,17 +188,73 @@ def other_world_size(store: Any, rank: int, world: int) -> Any:
 
 
 def aborts(store: Any, rank: int, world: int) -> Any:
+    """Rank 1 fails while rank 0 waits for it; the moments are comparable within one machine."""
+    failed = None
+
     def run() -> None:
+        nonlocal failed
         with History(store=store, rank=rank, world_size=world, timeout=30) as h:
             h.sync()
+            mark("synced")
             if rank == 1:
+                wait_for_line()
+                failed = time.monotonic()
                 raise MemoryError("out of memory")
             h.sync()
 
     try:
-        return error_of(run)
+        return [error_of(run), time.monotonic()]
     except MemoryError as error:
-        return str(error)
+        return [str(error), failed]
+
+
+def through_a_pause(store: Any, rank: int, world: int) -> Any:
+    """Rank 1 is stopped for a while; rank 0 times out meanwhile, and tries again."""
+    h = History(store=store, rank=rank, world_size=world, timeout=60)
+    h.sync()
+    found, failures = [], 0
+    for epoch in range(300):
+        fill_epoch(h, rank, epoch)
+        while True:
+            try:
+                h.sync(timeout=0.5 if rank == 0 else 60)
+                break
+            except SyncTimeoutError as error:
+                assert error.missing == [1]
+                failures += 1
+                h.record("failures", failures)
+                if failures == 1:
+                    mark("timed out")
+        found.append(h.digest())
+        if epoch == 20:
+            mark("running")
+    h.sync()
+    return [found, h.digest(), failures]
+
+
+def host_leaves_first(store: Any, rank: int, world: int) -> Any:
+    """Rank 1 was cut off while it read the last round; rank 0 is done and closes."""
+    h = History(store=store, rank=rank, world_size=world, timeout=20)
+    h.sync()
+    fill_epoch(h, rank, 0)
+    if rank == 1:
+        mark(str(error_of(lambda: h.sync(timeout=0.3))["error"]))
+        wait_for_line()
+        h.sync()
+    else:
+        mark("here")
+        wait_for_line()
+        h.sync()
+        mark("closing")
+    h.close()
+    return h.digest()
+
+
+def is_interrupted(store: Any, rank: int, world: int) -> Any:
+    """Waits where nobody comes: for a meeting."""
+    h = History(store=store, rank=rank, world_size=world, timeout=60)
+    mark("here")
+    return error_of(h.sync)
 
 
 def in_turn(store: Any, rank: int, world: int) -> Any:

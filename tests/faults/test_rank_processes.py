@@ -58,6 +58,20 @@ def test_a_run_in_the_store_of_a_killed_one_never_sees_its_values(start: Start, 
     assert found[0][:2] == [[[0, "fresh"], [1, "fresh"]], 1]
 
 
+def test_runs_killed_again_and_again_in_one_folder_leave_nothing_that_harms(start: Start) -> None:
+    """They are killed at whatever moment; the ranks are not even killed at the same one."""
+    for _ in range(4):
+        killed = start("until_killed", 3)
+        for rank in killed:
+            assert rank.marked() == "running"
+        for rank in killed:
+            rank.send(signal.SIGKILL)
+            rank.process.wait()
+    found = results(start("second_run", 3))
+    assert found[0] == found[1] == found[2]
+    assert found[0][:2] == [[[0, "fresh"], [1, "fresh"], [2, "fresh"]], 1]
+
+
 @STORES
 def test_a_rank_that_never_comes_is_named_by_the_deadline(start: Start, kind: str) -> None:
     for rank in start("never_comes", 3, kind, present=[0, 1]):
@@ -100,17 +114,44 @@ def test_a_dead_or_stopped_store_host_ends_the_others_by_their_deadline(
     assert found["seconds"] < 5
 
 
+def interrupted(rank: Any) -> Any:
+    """What a rank that waits says to Ctrl-C, and after how many seconds."""
+    while rank.process.poll() is None and not asleep(rank.process.pid):
+        pass  # it is on its way into the wait
+    rank.send(signal.SIGINT)
+    began = time.monotonic()
+    found = rank.result()
+    return found["error"], time.monotonic() - began
+
+
 @STORES
 def test_ctrl_c_ends_a_waiting_sync_within_a_second(start: Start, kind: str) -> None:
     zero, one = start("waits", 2, kind)
     assert (zero.marked(), one.marked()) == ("synced", "synced")
-    while zero.process.poll() is None and not asleep(zero.process.pid):
-        pass  # it is on its way into the wait
-    zero.send(signal.SIGINT)
-    began = time.monotonic()
-    found = zero.result()
-    assert time.monotonic() - began < 1.2
-    assert found["error"] == "KeyboardInterrupt"
+    error, seconds = interrupted(zero)
+    assert error == "KeyboardInterrupt"
+    assert seconds < 1.2
+
+
+@STORES
+def test_ctrl_c_ends_a_waiting_meeting_within_a_second(start: Start, kind: str) -> None:
+    (zero,) = start("is_interrupted", 2, kind, present=[0])
+    assert zero.marked() == "here"
+    error, seconds = interrupted(zero)
+    assert error == "KeyboardInterrupt"
+    assert seconds < 1.2
+
+
+def test_ctrl_c_ends_a_sync_within_a_second_also_when_the_store_host_is_stopped(
+    start: Start,
+) -> None:
+    zero, one = start("waits", 2, "tcp")
+    assert (zero.marked(), one.marked()) == ("synced", "synced")
+    zero.send(signal.SIGSTOP)
+    one.tell()
+    error, seconds = interrupted(one)
+    assert error == "KeyboardInterrupt"
+    assert seconds < 1.2
 
 
 @STORES
@@ -135,6 +176,7 @@ def test_a_retry_after_a_timeout_completes_the_round_the_others_completed(
         ("other_rules", 2, ["reduce", "'v'", "mean", "max"]),
         ("same_rank", 3, ["claims rank 1"]),
         ("other_world_size", 2, ["world_size=2", "world_size=3"]),
+        ("other_jobs", 2, ["job 'a'", "job 'b'"]),
     ],
 )
 def test_ranks_that_do_not_fit_are_told_what_differs_on_every_rank(
@@ -151,10 +193,43 @@ def test_ranks_that_do_not_fit_are_told_what_differs_on_every_rank(
 def test_an_exception_on_one_rank_reaches_the_others_within_two_seconds(
     start: Start, kind: str
 ) -> None:
-    found, other = results(start("aborts", 2, kind))
+    zero, one = start("aborts", 2, kind)
+    assert (zero.marked(), one.marked()) == ("synced", "synced")
+    one.tell()
+    (found, told), (other, failed) = results([zero, one])
     assert (found["error"], found["rank"]) == ("RankFailedError", 1)
     assert "out of memory" in found["text"]
     assert other == "out of memory"
+    assert 0 < told - failed < 2
+
+
+def test_a_rank_that_was_stopped_for_a_while_ends_with_the_history_of_the_others(
+    start: Start,
+) -> None:
+    """The others time out meanwhile, record that, try again, and lose nothing."""
+    zero, one = start("through_a_pause", 2)
+    assert one.marked() == "running"
+    one.send(signal.SIGSTOP)
+    while zero.marked() != "timed out":
+        pass
+    one.send(signal.SIGCONT)
+    (mine, last, failures), (theirs, other_last, _) = results([zero, one])
+    assert mine == theirs
+    assert last == other_last
+    assert failures >= 1
+
+
+@STORES
+def test_the_rank_that_hosts_the_store_waits_in_close_for_those_that_still_read(
+    start: Start, kind: str
+) -> None:
+    zero, one = start("host_leaves_first", 2, kind)
+    assert (zero.marked(), one.marked()) == ("here", "SyncTimeoutError")
+    zero.tell()
+    zero.tell()  # and end at once after close(), taking the server along
+    assert zero.marked() == "closing"
+    one.tell()
+    assert zero.result() == one.result()
 
 
 @STORES
