@@ -127,6 +127,8 @@ class Guest(Meeting):
             return
         self._elsewhere = label if label != self._label else None
         if nonce not in self._spent and nonce != self.challenge:
+            if self.challenge is not None:  # nobody will read what was said to an older one
+                self._store.delete(self._keys.answer(self.challenge, self._rank))
             self.challenge = nonce
             self._heard = None
             self._post(mine)

@@ -175,6 +175,9 @@ class StoreExchange:
         if not late:
             self._tidier.tidy(store)
             store.delete(keys.last(self._label))
+            challenge = keys.challenge
+            if store.there([challenge]) and met.challenge.encode() in store.get(challenge):
+                store.delete(challenge)  # else another history has met since
 
     # -- running -------------------------------------------------------------------------------
 

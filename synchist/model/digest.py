@@ -87,4 +87,4 @@ def digest_attributes(attributes: Mapping[int, Mapping[str, Cell]]) -> bytes:
 
 def digest_history(epochs: list[bytes], attributes: bytes) -> str:
     """Hex digest of a whole history, from those of its epochs and of its attributes."""
-    return _digest([b"synchist history 1", *epochs, attributes]).hex()
+    return _digest([b"synchist history 1", b"".join(epochs), attributes]).hex()

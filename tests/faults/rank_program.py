@@ -107,6 +107,8 @@ def second_run(store: Any, rank: int, world: int) -> Any:
 
 def never_comes(store: Any, rank: int, world: int) -> Any:
     h = History(store=store, rank=rank, world_size=world, timeout=1.5)
+    mark("here")
+    wait_for_line()
     return error_of(h.sync)
 
 

@@ -74,7 +74,11 @@ def test_runs_killed_again_and_again_in_one_folder_leave_nothing_that_harms(star
 
 @STORES
 def test_a_rank_that_never_comes_is_named_by_the_deadline(start: Start, kind: str) -> None:
-    for rank in start("never_comes", 3, kind, present=[0, 1]):
+    present = start("never_comes", 3, kind, present=[0, 1])
+    assert [rank.marked() for rank in present] == ["here", "here"]
+    for rank in present:
+        rank.tell()
+    for rank in present:
         found = rank.result()
         assert (found["error"], found["missing"]) == ("SyncTimeoutError", [2])
         assert found["seconds"] < 2.5
