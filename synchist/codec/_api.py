@@ -24,7 +24,7 @@ def encode(value: Any, *, registry: Registry | None = None) -> bytes:
             ZoneInfo, UUID, pathlib paths; numpy scalars and arrays without objects; dense torch
             tensors (recorded detached), torch.Size, torch.dtype, torch.device; instances of
             registered types; and `Opaque`. Containers may hold all of these. Subclasses have to
-            be registered.
+            be registered. Of the memory layout, only Fortran order of an array is kept.
         registry: where registered types are looked up; by default the default registry.
 
     Raises:

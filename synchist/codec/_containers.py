@@ -16,7 +16,7 @@ from ._scalars import PLAIN
 from ._tables import COMPOSITES, DECODERS, LEAVES, CompositeEncoder
 
 if TYPE_CHECKING:
-    from ._decode import Reader
+    from ._reader import Reader
 
 _FEW = 16
 """Up to this many entries, looking for the fast path costs more than it saves."""

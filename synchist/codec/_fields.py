@@ -132,8 +132,8 @@ def functions_for(kind: Any) -> tuple[Callable[[Any], object], Callable[[Any], A
 
 
 def _by_field(kind: type, names: tuple[str, ...]) -> _Fields:
-    bases = [base for base in kind.__mro__[1:-1] if base.__flags__ & _BUILTIN_LAYOUT]
-    if bases or issubclass(kind, (int, float, complex, str, bytes)):
+    # A base that is written in C, such as set or dict, has contents besides the fields.
+    if any(not base.__flags__ & _HEAP_TYPE for base in kind.__mro__[1:-1]):
         raise UsageError(
             f"{kind.__qualname__} holds more than its fields: give register() an encode and a "
             "decode function"
@@ -141,8 +141,8 @@ def _by_field(kind: type, names: tuple[str, ...]) -> _Fields:
     return _Fields(kind, names)
 
 
-_BUILTIN_LAYOUT = 0b1111_1111 << 24
-"""`type.__flags__` of the subclasses of int, list, tuple, bytes, str, dict, BaseException, type."""
+_HEAP_TYPE = 1 << 9
+"""The bit of `type.__flags__` that classes made by a class statement have."""
 
 
 def _state(value: object) -> list[str]:

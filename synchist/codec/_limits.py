@@ -36,7 +36,8 @@ MAX_FIELDS: Final = 4096
 """Fields of one structured dtype."""
 
 MAX_EMPTY_ITEM: Final = 1 << 20
-"""Bytes of one item of an array without data: there the item size is not backed by any data."""
+"""Bytes of one item of an array without items, and items of an array whose items have no bytes:
+nothing in the data backs these."""
 
 MAX_RATIO_BYTES: Final = 4096
 """Bytes of a Fraction's numerator or denominator: reducing a fraction takes quadratic time."""

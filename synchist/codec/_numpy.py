@@ -11,11 +11,11 @@ from ._dtypes import BadDtype, UnknownDtype, describe, mask, rebuild
 from ._encode import Refusal, Writer
 from ._limits import MAX_DEPTH, MAX_DIMENSIONS, MAX_EMPTY_ITEM
 from ._opaque import Opaque
-from ._scalars import pack_int, text, text_bytes
+from ._scalars import pack_int, pack_str, text, text_bytes
 from ._tables import COMPOSITES, DECODERS, LEAVES, LeafEncoder
 
 if TYPE_CHECKING:
-    from ._decode import Reader
+    from ._reader import Reader
 
 __all__ = ["CODES", "install"]
 
@@ -31,15 +31,23 @@ CODES: Final = (
 _DTYPE_DEPTH: Final = MAX_DEPTH - 64
 """Where the description of a dtype stands: it may have 64 arrays inside each other."""
 
+_COPIED: Final = 1 << 16
+"""Data up to this size is copied once more, which is faster than taking a view of it."""
+
 np: Any = None
+_dtypes: dict[str, Any] = {}
+_tokens: dict[int, bytes] = {}
+"""The most common dtypes by name, and what stands for them by identity (numpy has one of each)."""
 
 
 def install(numpy: Any) -> None:
     """Adds numpy's types to the tables."""
-    global np
+    global np, _dtypes, _tokens
     np = numpy
+    _dtypes = {token: np.dtype(token) for token in _wire.NUMPY_PLAIN.values()}
+    _tokens = {id(dtype): pack_str(token) for token, dtype in _dtypes.items()}
     for code, token in _wire.NUMPY_PLAIN.items():
-        dtype = np.dtype(token)
+        dtype = _dtypes[token]
         LEAVES[dtype.type] = _plain_encoder(code, dtype.itemsize)
         DECODERS[code] = _plain_decoder(dtype)
     LEAVES[np.str_] = lambda value: _wire.ext(_wire.NUMPY_STR, text_bytes(str(value)))
@@ -80,23 +88,38 @@ def _write_scalar(writer: Writer, value: Any, depth: int) -> None:
     array = np.asarray(value)
     mark = writer.open_ext()
     writer.parts.append(b"\x92")
-    writer.write(describe(np, array.dtype), _DTYPE_DEPTH)
+    _write_dtype(writer, array.dtype)
     _write_data(writer, array)
     writer.close_ext(mark, _wire.NUMPY_SCALAR)
 
 
 def _write_array(writer: Writer, value: Any, depth: int) -> None:
-    if value.dtype.itemsize > MAX_EMPTY_ITEM and value.size == 0:
-        raise Refusal(f"an empty array with items of more than {MAX_EMPTY_ITEM} bytes")
+    if value.nbytes == 0 and not _backed(value.shape, value.dtype.itemsize):
+        raise Refusal("an array without any bytes of data has too many items, or too large ones")
     fortran = value.flags.f_contiguous and not value.flags.c_contiguous
     mark = writer.open_ext()
     append = writer.parts.append
     append(b"\x94")
-    writer.write(describe(np, value.dtype), _DTYPE_DEPTH)
+    _write_dtype(writer, value.dtype)
     append(_wire.array_header(value.ndim) + b"".join(map(pack_int, value.shape)))
     append(b"\xa1F" if fortran else b"\xa1C")
     _write_data(writer, value.T if fortran else value)
     writer.close_ext(mark, _wire.NDARRAY)
+
+
+def _write_dtype(writer: Writer, dtype: Any) -> None:
+    token = _tokens.get(id(dtype))
+    if token is not None:
+        writer.parts.append(token)
+    else:
+        writer.write(describe(np, dtype), _DTYPE_DEPTH)
+
+
+def _read_dtype(reader: Reader) -> Any:
+    described = reader.item(_DTYPE_DEPTH)
+    if type(described) is str and described in _dtypes:
+        return _dtypes[described]
+    return rebuild(np, described)
 
 
 def _write_data(writer: Writer, array: Any) -> None:
@@ -110,6 +133,9 @@ def _write_data(writer: Writer, array: Any) -> None:
     header = _wire.bin_header(size)
     if size == 0:
         writer.parts.append(header)
+        return
+    if size <= _COPIED and used is None:
+        writer.parts.append(header + array.tobytes())
         return
     if not array.flags.c_contiguous:
         array = array.copy(order="C")
@@ -138,7 +164,7 @@ def _read_scalar(reader: Reader, end: int, depth: int) -> Any:
     if reader.array_header() != 2:
         raise reader.corrupt("a numpy scalar is not a pair", start)
     try:
-        dtype = rebuild(np, reader.item(_DTYPE_DEPTH))
+        dtype = _read_dtype(reader)
     except UnknownDtype:
         reader.pos = start
         return Opaque(_wire.NUMPY_SCALAR, reader.raw(end), "numpy scalar")
@@ -155,7 +181,7 @@ def _read_array(reader: Reader, end: int, depth: int) -> Any:
     if reader.array_header() != 4:
         raise reader.corrupt("a numpy array is not four values", start)
     try:
-        dtype = rebuild(np, reader.item(_DTYPE_DEPTH))
+        dtype = _read_dtype(reader)
     except UnknownDtype:
         reader.pos = start
         return Opaque(_wire.NDARRAY, reader.raw(end), "numpy.ndarray")
@@ -163,7 +189,7 @@ def _read_array(reader: Reader, end: int, depth: int) -> Any:
         raise reader.corrupt(str(error), start) from error
     if dtype.subdtype is not None:
         raise reader.corrupt("the dtype of an array cannot be a subarray", start)
-    shape = tuple(reader.ints(*range(MAX_DIMENSIONS + 1)))
+    shape = tuple(reader.ints(0, MAX_DIMENSIONS))
     order = reader.text()
     if order not in ("C", "F"):
         raise reader.corrupt(f"an array cannot be in order {order!r:.40}", start)
@@ -180,7 +206,8 @@ def _filled(reader: Reader, dtype: Any, shape: tuple[int, ...], order: str) -> A
             start,
         )
     if not len(data):
-        _check_empty(reader, dtype, shape, start)
+        if not _backed(shape, dtype.itemsize):
+            raise reader.corrupt(f"an array without data has the shape {shape!r:.80}", start)
         return np.ndarray(shape, dtype, order=order)
     # Not np.empty: it takes some dtypes, such as "U0" and big-endian dates, for others.
     array = np.ndarray(shape, dtype, order=order)
@@ -190,10 +217,9 @@ def _filled(reader: Reader, dtype: Any, shape: tuple[int, ...], order: str) -> A
     return array
 
 
-def _check_empty(reader: Reader, dtype: Any, shape: tuple[int, ...], start: int) -> None:
-    # Here no data backs the shape or the item size, and both could promise anything.
-    if dtype.itemsize > MAX_EMPTY_ITEM:
-        raise reader.corrupt(f"an empty array has items of {dtype.itemsize} bytes", start)
-    extent = math.prod(n for n in shape if n) * max(dtype.itemsize, 1)
-    if extent > sys.maxsize or (0 not in shape and extent > MAX_EMPTY_ITEM):
-        raise reader.corrupt(f"an empty array cannot have the shape {shape!r:.80}", start)
+def _backed(shape: tuple[int, ...], itemsize: int) -> bool:
+    """Whether an array without data is sensible: there, shape and item size could say anything."""
+    if 0 in shape:
+        extent = math.prod(n for n in shape if n) * max(itemsize, 1)
+        return itemsize <= MAX_EMPTY_ITEM and extent <= sys.maxsize
+    return math.prod(shape) <= MAX_EMPTY_ITEM

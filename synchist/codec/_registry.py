@@ -18,7 +18,7 @@ from ._scalars import pack_str
 from ._tables import COMPOSITES, DECODERS, LEAVES, CompositeEncoder
 
 if TYPE_CHECKING:
-    from ._decode import Reader
+    from ._reader import Reader
 
 __all__ = ["DEFAULT", "Registry", "register"]
 
@@ -42,6 +42,16 @@ class Registry:
     `encode` and `decode` use the default registry unless they are given another. A registry starts
     empty; the built-in types need no registration and cannot be registered. Registering is
     thread-safe, and may go on while other threads encode and decode.
+
+    >>> from fractions import Fraction
+    >>> from synchist.codec import decode, encode
+    >>> class Ratio(Fraction): ...
+    >>> registry = Registry()
+    >>> registry.register(Ratio, "docs.Ratio/1", Fraction, Ratio)
+    >>> decode(encode([Ratio(1, 2)], registry=registry), registry=registry)
+    [Ratio(1, 2)]
+    >>> decode(encode(Ratio(1, 2), registry=registry))
+    <Opaque docs.Ratio/1, 20 bytes>
     """
 
     def __init__(self) -> None:
@@ -75,7 +85,8 @@ class Registry:
         Raises:
             UsageError: the type is built in, the type or the name is already taken, or the
                 functions are missing for a class that needs them. Registering the very same
-                again does nothing.
+                again does nothing, and a class that was defined anew, as when a notebook's cell
+                is run again, takes the place of the old one.
         """
         if not isinstance(type, _type):
             raise UsageError(f"register() takes a class, got {type!r}")
@@ -90,6 +101,9 @@ class Registry:
         with self._lock:
             old = self._by_type.get(type)
             other = self._by_name.get(name)
+            if other is not None and _redefined(other.kind, type):
+                del self._by_type[other.kind]
+                other = None
             if old is not None and old is other and old.given == given:
                 return
             if old is not None:
@@ -152,12 +166,7 @@ def register(
     encode: Callable[[T], object] | None = None,
     decode: Callable[[Any], T] | None = None,
 ) -> None:
-    """Registers a class in the default registry; see `Registry.register`.
-
-    >>> from fractions import Fraction
-    >>> class Ratio(Fraction): ...
-    >>> register(Ratio, "docs.Ratio/1", lambda r: Fraction(r), Ratio)
-    """
+    """Registers a class in the default registry; see `Registry.register`."""
     DEFAULT.register(type, name, encode, decode)
 
 
@@ -214,6 +223,11 @@ def _check_name(name: str) -> None:
         raise UsageError(f"the name of a type is a str of 1 to 255 characters, got {name!r}")
     if not name.isprintable():
         raise UsageError(f"the name of a type must be printable, got {name!r}")
+
+
+def _redefined(old: type, new: type) -> bool:
+    place = (new.__module__, new.__qualname__)
+    return old is not new and place == (old.__module__, old.__qualname__) and "<" not in place[1]
 
 
 def _name_of(kind: type) -> str:

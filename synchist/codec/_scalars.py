@@ -14,7 +14,7 @@ from . import _wire
 from ._tables import DECODERS, LEAVES
 
 if TYPE_CHECKING:
-    from ._decode import Reader
+    from ._reader import Reader
 
 __all__ = ["PLAIN", "pack_int", "pack_str", "text", "text_bytes"]
 

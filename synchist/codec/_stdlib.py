@@ -19,7 +19,7 @@ from ._scalars import pack_int, pack_str
 from ._tables import COMPOSITES, DECODERS, LEAVES
 
 if TYPE_CHECKING:
-    from ._decode import Reader
+    from ._reader import Reader
 
 _RATIO_BITS: Final = 8 * MAX_RATIO_BYTES
 _ZONE_KEY: Final = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*")
@@ -175,10 +175,10 @@ def _read_zone(reader: Reader, end: int, depth: int) -> zoneinfo.ZoneInfo | Opaq
     key = raw.decode("ascii")
     if _ZONE_KEY.fullmatch(key) is None or len(key) > 255:
         raise ValueError(f"{key!r:.40} is not the key of a time zone")
-    if key not in reader.zones:
-        unknown = sum(zone is None for zone in reader.zones.values())
-        reader.zones[key] = _look_up(key) if unknown < MAX_ZONES else None
-    zone = reader.zones[key]
+    zone = reader.zones.get(key)
+    if zone is None and key not in reader.zones and reader.unknown_zones < MAX_ZONES:
+        zone = reader.zones[key] = _look_up(key)
+        reader.unknown_zones += zone is None
     return Opaque(_wire.ZONEINFO, raw, f"zoneinfo.ZoneInfo {key!r}") if zone is None else zone
 
 
@@ -217,10 +217,15 @@ _PATHS: Final = (
 
 def _path(writer: Writer, value: pathlib.PurePath, depth: int) -> None:
     text = str(value)
-    if type(value)(text).parts != value.parts:
+    if not _settled(value):
         raise Refusal(f"the path {text!r:.40} would come back as another; store str(path)")
     payload = bytes((0x92, _PATHS.index(type(value)))) + pack_str(text)
     writer.parts.append(_wire.ext(_wire.PATH, payload))
+
+
+def _settled(path: pathlib.PurePath) -> bool:
+    """Whether the path's text gives the same path again; "./c:x" of Windows does not."""
+    return type(path)(str(path)).parts == path.parts
 
 
 def _read_path(reader: Reader, end: int, depth: int) -> pathlib.PurePath | Opaque:
@@ -230,10 +235,13 @@ def _read_path(reader: Reader, end: int, depth: int) -> pathlib.PurePath | Opaqu
         raise ValueError("it has no flavour and text")
     kind = _PATHS[flavour]
     try:
-        return kind(text)
+        path = kind(text)
     except NotImplementedError:  # a path for the file system of another platform
         reader.pos = start
         return Opaque(_wire.PATH, reader.raw(end), f"pathlib.{kind.__name__}")
+    if not _settled(path):
+        raise ValueError("its text gives another path")
+    return path
 
 
 LEAVES.update(

@@ -16,7 +16,7 @@ from ._scalars import pack_int, pack_str
 from ._tables import COMPOSITES, DECODERS, LEAVES
 
 if TYPE_CHECKING:
-    from ._decode import Reader
+    from ._reader import Reader
 
 __all__ = ["CODES", "install"]
 
@@ -134,7 +134,7 @@ def _read_tensor(reader: Reader, end: int, depth: int) -> Any:
             raise reader.corrupt(f"{name!r:.40} is not a dtype", start)
         reader.pos = start
         return Opaque(_wire.TENSOR, reader.raw(end), "torch.Tensor")
-    shape = tuple(reader.ints(*range(MAX_DIMENSIONS + 1)))
+    shape = tuple(reader.ints(0, MAX_DIMENSIONS))
     data = reader.bin_view()
     if any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize != len(data):
         raise reader.corrupt(
@@ -165,7 +165,7 @@ def _write_size(writer: Writer, value: Any, depth: int) -> None:
 
 
 def _read_size(reader: Reader, end: int, depth: int) -> Any:
-    return torch.Size(reader.ints(*range(MAX_DIMENSIONS + 1)))
+    return torch.Size(reader.ints(0, MAX_DIMENSIONS))
 
 
 def _pack_dtype(value: Any) -> bytes:

@@ -51,8 +51,8 @@ code  type               payload
 41    numpy.int8 ...     int8, int16, int32, int64 are 41 to 44; uint8 to uint64 are 45 to 48;
                          float16, float32, float64 are 49 to 51; complex64, complex128 are 52, 53;
                          the payload is the little-endian item
-64    torch.Tensor       array [dtype, shape, data]; dtype the name without "torch.", data a bin
-                         in C order
+64    torch.Tensor       array [dtype, shape, data]; dtype the name without "torch.", shape an
+                         array of ints, data a bin in C order
 65    torch.Size         array of ints
 66    torch.dtype        the name without "torch.", ASCII
 67    torch.device       array [type, index or nil]
@@ -70,9 +70,16 @@ A numpy dtype is a str or an array:
   offset] or, with a title, [name, dtype, offset, title]. Bytes of the item that belong to no
   field are zero.
 
-Nesting: a container (list, dict, tuple, set, frozenset, registered value, and each array inside an
-extension payload that holds them) may be at most `_limits.MAX_DEPTH` deep. A reader that does not
-know a code, a registered name, a dtype or a time zone keeps the extension value as it is.
+An array, tensor or scalar of bools holds only the bytes 0 and 1, and a str of numpy only code
+points up to 0x10FFFF. The strides of an array or tensor are not kept.
+
+Limits: lists, dicts, tuples, sets, frozensets and registered values may be inside each other up to
+`_limits.MAX_DEPTH` of them, and the arrays that describe a dtype up to 64; nothing else counts.
+No dict has two equal keys and no set two equal elements. The other limits are in `_limits`.
+
+A reader also takes longer forms than the shortest one, sets in another order, and float 32. It
+refuses bytes behind the value, and payloads with bytes behind theirs. An extension value whose
+code, registered name, dtype, time zone or kind of path it does not know it keeps as it is.
 """
 
 from __future__ import annotations

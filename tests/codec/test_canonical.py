@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 import os
 import pathlib
@@ -44,6 +45,13 @@ GOLDEN: list[tuple[Any, str]] = [
     ("\ud800", "c70303eda080"),
     (b"ab", "c4026162"),
     (bytearray(b"ab"), "d5046162"),
+    ("x" * 32, "d920" + "78" * 32),
+    ("x" * 256, "da0100" + "78" * 256),
+    ("x" * 65536, "db00010000" + "78" * 65536),
+    (b"x" * 256, "c50100" + "78" * 256),
+    (b"x" * 65536, "c600010000" + "78" * 65536),
+    (bytearray(b"x" * 256), "c8010004" + "78" * 256),
+    (bytearray(b"x" * 65536), "c90001000004" + "78" * 65536),
     ([1, "a"], "9201a161"),
     ((1, "a"), "d6059201a161"),
     ({"b": 1, "a": 2}, "82a16201a16102"),
@@ -144,8 +152,13 @@ def test_plain_values_are_plain_msgpack_in_its_shortest_form(value: Any) -> None
     assert encode(value) == msgpack.packb(value)
 
 
-@pytest.mark.parametrize("count", [0, 15, 16, 17, 40, 2**16])
-@pytest.mark.parametrize("entry", [1.5, 7, "x", None, 2**70, "\ud800", (1,)])
+@pytest.mark.parametrize(
+    ("count", "entry"),
+    [
+        *itertools.product([0, 15, 16, 17, 40], [1.5, 7, "x", None, 2**70, "\ud800", (1,)]),
+        *itertools.product([2**16], [1.5, (1,)]),
+    ],
+)
 def test_long_containers_are_written_like_short_ones(count: int, entry: Any) -> None:
     """The fast path for plain entries cannot be told from the other."""
     value = [entry] * count
@@ -160,6 +173,12 @@ def test_long_containers_are_written_like_short_ones(count: int, entry: Any) -> 
     pairs = b"".join(encode(key) + encode(entry) for key in keys)
     assert encode(keys).endswith(pairs)
     assert decode(encode(keys)) == keys
+
+
+@pytest.mark.parametrize("other", ["x" * 20, 7, None, [2.5], 2**63])
+def test_a_list_that_starts_with_a_float_may_go_on_with_anything(other: Any) -> None:
+    for value in ([1.5, *[other] * 20], [*[1.5] * 20, other], [*[1.5] * 10, other, *[1.5] * 10]):
+        assert decode(encode(value)) == value
 
 
 def test_the_data_of_an_array_does_not_depend_on_its_strides() -> None:

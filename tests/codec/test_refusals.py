@@ -101,7 +101,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "bools of other bytes": (lambda: np.array([2], "u1").view(bool), "astype"),
     "characters beyond Unicode": (lambda: np.array([0x110000], "u4").view("U1"), "astype"),
-    "empty array of huge items": (lambda: np.zeros((0,), "S9000000"), "empty array"),
+    "empty array of huge items": (lambda: np.zeros((0,), "S9000000"), "without any bytes"),
     "sparse tensor": (lambda: torch.zeros(2).to_sparse(), "to_dense()"),
     "quantized tensor": (
         lambda: torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8),
@@ -164,6 +164,12 @@ def test_the_error_says_where_inside_the_value_the_trouble_is(value: Any, path: 
         encode(value)
     assert caught.value.path == path
     assert str(caught.value).startswith(f"at {path}: ")
+
+
+def test_a_key_that_cannot_be_shown_in_full_still_gives_the_refusal() -> None:
+    with pytest.raises(UnsupportedTypeError, match="object") as caught:
+        encode({10**5000: object()})
+    assert caught.value.path == "[a int]"
 
 
 def test_a_key_whose_repr_fails_still_gives_the_refusal() -> None:
@@ -244,6 +250,11 @@ def test_a_value_that_contains_itself_is_refused_where_it_does() -> None:
 def test_a_value_that_shares_a_part_is_no_cycle() -> None:
     part = [1]
     assert decode(encode([part, part])) == [[1], [1]]
+
+
+def test_a_windows_path_whose_text_is_another_path_is_refused() -> None:
+    with pytest.raises(UnsupportedTypeError, match="store str"):
+        encode(pathlib.PureWindowsPath("./c:x"))
 
 
 def test_a_dtype_nested_too_deep_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,6 +40,15 @@ def back(value: Any) -> Any:
 def test_a_value_of_each_type_comes_back_exactly(name: str, data: st.DataObject) -> None:
     value = data.draw(ALL[name])
     assert same(value, back(value))
+
+
+def test_a_tensor_is_stored_with_what_torch_still_has_to_do_to_it() -> None:
+    """Conjugating and negating are only noted on the tensor until somebody reads it."""
+    number = torch.tensor([1 + 2j, 3 - 4j])
+    for tensor in (number.conj(), number.conj().imag):
+        assert back(tensor).tolist() == tensor.tolist()
+    assert number.conj().is_conj()
+    assert number.conj().imag.is_neg()
 
 
 @settings(max_examples=150)
