@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from synchist import History, MemoryStore
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patience_with_the_machine() -> Iterator[None]:
+    """A machine that stands still for a second must not look like a store that is dead."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("synchist.exchange.worker._GRACE_SECONDS", 30.0)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -126,6 +126,23 @@ def test_a_copy_has_no_store_and_says_how_to_get_one(world: World, copied: Any) 
 
 
 @both_ways
+def test_a_copy_of_what_is_synced_has_nothing_pending(
+    world: World, sync_all: Sync, copied: Any
+) -> None:
+    histories = world(2)
+    for h in histories:
+        h.new_epoch(a=1)
+        h.new_batch(x=1.0)
+    sync_all(histories)
+    other = copied(histories[0])
+    assert "unsynced" not in repr(other)
+    assert other[-1] == histories[0][-1]
+    other.record_batch("x", 2.0)
+    assert "unsynced" in repr(other)
+    assert other.local[-1, "batches", 0, "x"] == 2.0
+
+
+@both_ways
 def test_options_weights_and_the_reduce_table_come_along(
     world: World, sync_all: Sync, copied: Any
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from synchist import History, RankFailedError, SyncTimeoutError
+from synchist import DivergenceError, History, RankFailedError, SyncTimeoutError
 
 Sync = Callable[[Sequence[History]], None]
 World = Callable[..., list[History]]
@@ -205,3 +205,23 @@ def test_a_deadline_of_the_call_wins_over_that_of_the_history(met: list[History]
     assert (caught.value.missing, caught.value.round) == ([1], 2)
     assert caught.value.last_seen[1] is not None
     assert "rank 1" in str(caught.value)
+
+
+def test_records_given_back_by_a_failed_round_do_not_overwrite_newer_ones(
+    met: list[History], at_once: AtOnce, sync_all: Sync
+) -> None:
+    h, other = met
+    h.new_batch(x=1.0)
+    h.record("v", "old")
+    h.attributes["a"] = "old"
+    times_out(lambda: h.sync(timeout=0))
+    h.record_batch("x", 2.0)
+    h.record("v", "new")
+    h.attributes["a"] = "new"
+    outcomes = at_once([h.sync, lambda: other.agree("dev")])
+    assert all(isinstance(outcome, DivergenceError) for outcome in outcomes)
+    assert h.local[-1] == {"batches": [{"x": 2.0}], "v": "new"}
+    sync_all(met)
+    for history in met:
+        assert history[-1] == {"batches": [{"x": 2.0}], "v": "new"}
+        assert history.attributes["a"] == "new"

@@ -359,6 +359,26 @@ def test_every_writer_takes_one_mapping_with_names_that_are_no_identifiers(metho
     assert found == {"train/loss": 0.5, "a b": 2, "": None}
 
 
+@pytest.mark.parametrize("value", [0.5, 1, torch.tensor(0.5)])
+@pytest.mark.parametrize("method", ["new_epoch", "new_batch", "record", "record_batch"])
+def test_a_mapping_that_is_filled_anew_for_every_call_is_not_kept(method: str, value: Any) -> None:
+    h, fresh = History(), History()
+    reused: dict[str, Any] = {}
+    for history in (h, fresh):
+        history.new_epoch()
+        history.new_batch()
+        for number in range(3):
+            reused["x"] = value * number
+            getattr(history, method)(reused if history is h else dict(reused))
+            reused["x"] = reused["y"] = -1.0
+            if method == "new_epoch":
+                history.new_batch()
+            history.record_batch("z", 1.0)
+            assert set(reused) == {"x", "y"}
+            del reused["y"]
+    assert h.to_list() == fresh.to_list()
+
+
 @pytest.mark.parametrize("method", ["new_epoch", "new_batch"])
 def test_opening_takes_a_mapping_and_names_together_and_the_names_win(method: str) -> None:
     h = History()
@@ -421,3 +441,30 @@ def test_what_a_buffer_holds_when_it_is_recorded_counts() -> None:
     buffer[0] = 9.0
     assert h[-1, "v"] == [1.0, 2.0]
     assert h[-1, "w"].tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("rows", [1023, 1024, 1025, 1026, 3000])
+@pytest.mark.parametrize("sync_at", [None, 500, 1024])
+def test_thousands_of_rows_between_two_syncs_keep_their_places(
+    rows: int, sync_at: int | None, world: World, sync_all: Sync
+) -> None:
+    """They are packed while they are recorded; with gaps, other types and late values in them."""
+    histories = world(2)
+    h = histories[1]
+    h.new_epoch()
+    expected: list[dict[str, Any]] = []
+    for row in range(rows):
+        h.new_batch(loss=row + 0.5, **({"n": row} if row % 3 else {}))
+        expected.append({"loss": row + 0.5, **({"n": row} if row % 3 else {})})
+        if row == sync_at:
+            sync_all(histories)
+        if row % 500 == 0 or 1022 <= row <= 1026:
+            h.record_batch("late", str(row))
+            expected[-1]["late"] = str(row)
+    h.record("rows", rows)
+    assert h.local.to_list() == [{"batches": expected, "rows": rows}]
+    sync_all(histories)
+    for other in histories:
+        assert other.to_list() == [{"batches": expected, "rows": rows}]
+        assert other[-1, "batches", :, "loss"] == [row["loss"] for row in expected]
+        assert other[-1, "batches", :, "n"] == [row["n"] for row in expected if "n" in row]

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,23 +22,31 @@ PROGRAM = Path(__file__).with_name("rank_program.py")
 
 
 class Rank:
-    """A running rank. Lines that it prints arrive in a queue."""
+    """A process that plays one rank of a scenario, and then perhaps one of another.
 
-    def __init__(self, scenario: str, rank: int, world: int, address: str) -> None:
-        self.rank = rank
+    Lines that it prints arrive in a queue.
+    """
+
+    def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(PROGRAM), scenario, str(rank), str(world), address],
+            [sys.executable, str(PROGRAM)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
+        self.rank = -1
+        self._signalled = False
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._errors: list[str] = []
         self._threads = [threading.Thread(target=self._read), threading.Thread(target=self._drain)]
         for thread in self._threads:
             thread.start()
+
+    def begin(self, scenario: str, rank: int, world: int, address: str) -> None:
+        self.rank = rank
+        self._write(f"{scenario} {rank} {world} {address}")
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -48,6 +57,12 @@ class Rank:
     def _drain(self) -> None:
         assert self.process.stderr is not None
         self._errors.extend(self.process.stderr)
+
+    def _write(self, line: str) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
 
     def line(self, seconds: float = 60) -> str:
         """The next line that the rank prints."""
@@ -72,13 +87,33 @@ class Rank:
 
     def tell(self) -> None:
         """Write the line that a rank waits for."""
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write("\n")
-            self.process.stdin.flush()
+        self._write("")
 
     def send(self, number: signal.Signals) -> None:
+        self._signalled = True
         self.process.send_signal(number)
+        if number == signal.SIGKILL:
+            self.process.wait()
+        while number == signal.SIGSTOP and self._state() not in {"T", ""}:
+            time.sleep(0.001)  # until it has taken effect
+
+    def _state(self) -> str:
+        """The letter that the system has for what the process does; empty where it does not say."""
+        stat = Path(f"/proc/{self.process.pid}/stat")
+        return stat.read_text().rpartition(") ")[2][:1] if stat.exists() else ""
+
+    def is_done(self) -> bool:
+        """Whether it has left its scenario in good order, and can play another rank."""
+        if self._signalled or self.process.poll() is not None:
+            return False
+        self._write("")  # in case it waits for a line
+        self._write("ping")
+        try:
+            while self.line(seconds=2) != "pong":
+                pass
+        except (queue.Empty, AssertionError):
+            return False
+        return True
 
     def end(self) -> None:
         self.process.kill()
@@ -91,10 +126,19 @@ class Rank:
                     pipe.close()
 
 
+@pytest.fixture(scope="session")
+def idle() -> Iterator[dict[bool, list[Rank]]]:
+    """Ranks that can be used again, with torch (which takes seconds to import) and without."""
+    ranks: dict[bool, list[Rank]] = {True: [], False: []}
+    yield ranks
+    for rank in ranks[True] + ranks[False]:
+        rank.end()
+
+
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., list[Rank]]]:
+def start(tmp_path: Path, idle: dict[bool, list[Rank]]) -> Iterator[Callable[..., list[Rank]]]:
     """`start(scenario, world, kind)`: one process for each rank; `kind` is dir, tcp or file."""
-    ranks: list[Rank] = []
+    used: list[tuple[bool, Rank]] = []
 
     def run(
         scenario: str, world: int = 2, kind: str = "dir", present: list[int] | None = None
@@ -105,10 +149,18 @@ def start(tmp_path: Path) -> Iterator[Callable[..., list[Rank]]]:
                 address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
         else:
             address = f"{kind}://{tmp_path / 'store'}"
-        new = [Rank(scenario, r, world, address) for r in present or range(world)]
-        ranks.extend(new)
+        torch = kind != "dir"
+        new = []
+        for number in present or range(world):
+            rank = idle[torch].pop() if idle[torch] else Rank()
+            used.append((torch, rank))
+            rank.begin(scenario, number, world, address)
+            new.append(rank)
         return new
 
     yield run
-    for rank in ranks:
-        rank.end()
+    for torch, rank in used:
+        if rank.is_done():
+            idle[torch].append(rank)
+        else:
+            rank.end()

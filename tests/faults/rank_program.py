@@ -1,11 +1,12 @@
-"""One rank of a scenario, in a process of its own: `rank_program.py SCENARIO RANK WORLD STORE`.
+"""A process that plays ranks of scenarios, as it is told on its standard input.
 
-Prints `MARK text` lines for the test to wait for, and its result as JSON in the last line. Only
-scenarios over TCP or FileStore import torch, so the others start in a moment.
+Prints `MARK text` lines for the test to wait for, and a scenario's result as JSON. Only scenarios
+over TCP or FileStore import torch, so the others start in a moment.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -125,14 +126,14 @@ def stops_syncing(store: Any, rank: int, world: int) -> Any:
 
 def waits(store: Any, rank: int, world: int) -> Any:
     """Syncs once; then the last rank waits for a line, and the others for it."""
-    h = History(store=store, rank=rank, world_size=world, timeout=4)
+    h = History(store=store, rank=rank, world_size=world, timeout=60)
     h.sync()
 
     def wait() -> None:
         mark("synced")
         if rank == world - 1:
             wait_for_line()
-        h.sync()
+        h.sync(timeout=4)
 
     return error_of(wait)
 
@@ -315,12 +316,21 @@ def many_rounds(store: Any, rank: int, world: int) -> Any:
     return most
 
 
-if __name__ == "__main__":
-    scenario, rank_, world_, address_ = sys.argv[1:5]
-    numbers = int(rank_), int(world_)
-    result = globals()[scenario](store_at(address_, *numbers), *numbers)
+def play(scenario: str, rank: int, world: int, address: str) -> None:
+    result = globals()[scenario](store_at(address, rank, world), rank, world)
     print(json.dumps(result), flush=True)
-    if address_.startswith("tcp://") and numbers[0] == 0:
+    if address.startswith("tcp://") and rank == 0:
         wait_for_line()  # the server lives here: the test says when everybody is done
+
+
+if __name__ == "__main__":
+    # A request a line, `SCENARIO RANK WORLD STORE`; empty ones were meant for an earlier scenario.
+    while request := sys.stdin.readline():
+        words = request.split()
+        if words == ["ping"]:
+            gc.collect()  # stores and servers of the last scenario are gone before the next one
+            print("pong", flush=True)
+        elif words:
+            play(words[0], int(words[1]), int(words[2]), words[3])
     sys.stdout.flush()
     os._exit(0)

@@ -38,6 +38,9 @@ PROGRAM = st.lists(st.one_of(STEP, STEP, STEP, ATTRIBUTE), max_size=14).map(
     lambda steps: [("new_epoch", {}), *steps] if len(steps) % 5 else steps
 )
 
+RUNS = settings().max_examples
+"""100, unless the profile asks for more."""
+
 RULES = dict.fromkeys(["loss", "n", "a"], "first")
 
 
@@ -125,7 +128,7 @@ def run(
     return ended
 
 
-@settings(max_examples=700)
+@settings(max_examples=4 * RUNS)
 @given(worlds())
 def test_every_sync_leaves_all_ranks_with_one_history_of_what_they_recorded(
     run_ranks: Run, world: Any, model_of: Any, merge_models: Any, case: Any
@@ -147,7 +150,7 @@ def test_every_sync_leaves_all_ranks_with_one_history_of_what_they_recorded(
             assert encode(dict(h.ranks[number].attributes)) == encode(model.attributes)
 
 
-@settings(max_examples=500)
+@settings(max_examples=3 * RUNS)
 @given(worlds())
 def test_the_final_history_does_not_depend_on_where_the_syncs_were(
     run_ranks: Run, world: Any, model_of: Any, case: Any
@@ -182,7 +185,7 @@ def look(history: History) -> None:
             pass
 
 
-@settings(max_examples=300)
+@settings(max_examples=2 * RUNS)
 @given(worlds())
 def test_reading_between_writes_changes_nothing(
     run_ranks: Run, world: Any, model_of: Any, case: Any
@@ -195,7 +198,7 @@ def test_reading_between_writes_changes_nothing(
         assert encode(left.history.to_list()) == encode(right.history.to_list())
 
 
-@settings(max_examples=300)
+@settings(max_examples=2 * RUNS)
 @given(worlds())
 def test_changing_a_value_after_recording_it_changes_nothing(
     run_ranks: Run, world: Any, model_of: Any, case: Any

@@ -25,6 +25,9 @@ STRETCH = st.tuples(
 )
 """Steps, then a sync: tries with their timeouts, and what is recorded after each that failed."""
 
+RUNS = settings().max_examples
+"""100, unless the profile asks for more."""
+
 RULES = dict.fromkeys("ab", "first")
 
 
@@ -36,7 +39,7 @@ def worlds(draw: st.DrawFn) -> list[list[Any]]:
     return [draw(stretches) for _ in range(size)]
 
 
-@settings(max_examples=500)
+@settings(max_examples=3 * RUNS)
 @given(worlds(), st.booleans())
 def test_after_timeouts_and_retries_every_completed_sync_has_one_digest(
     run_ranks: Run, world: Any, model_of: Any, merge_models: Any, programs: Any, meet: bool
