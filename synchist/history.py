@@ -8,22 +8,21 @@ from typing import Any
 from .arguments import group_of, job_of_launcher, seconds
 from .decisions import BestFold
 from .handover import log_from_bytes, log_to_bytes
-from .model.delta import Delta
 from .model.log import Log
 from .reading.guard import Guard, NoGuard, StrictGuard
 from .reading.resolve import Rules
 from .reading.source import AgreedSource, LocalSource, RankSource, Source
 from .reading.views import Ranks, RecordedAttributes, View
 from .reductions import Reduction, check_rule
+from .saving import Saving
 from .segment import decode_delta, encode_delta
 from .stores import Store
-from .syncing import Syncing
 from .unsynced import Unsynced
 
 __all__ = ["History"]
 
 
-class History(Syncing):
+class History(Saving):
     """A training history (epochs, batches, recorded values) that is the same on every rank.
 
     Recording and reading never communicate; `sync()` is the one place that talks (and what belongs
@@ -198,12 +197,7 @@ class History(Syncing):
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the store, in plain values."""
         self._settle()
-        pending = Delta()
-        frozen = self._frozen_delta()
-        if frozen:
-            pending.update(decode_delta(encode_delta(frozen), "a frozen segment"))
         self._flush()
-        pending.update(decode_delta(encode_delta(self._pending), "pending records"))
         return {
             "rank": self.rank,
             "world_size": self.world_size,
@@ -213,16 +207,16 @@ class History(Syncing):
             "rules": self._rules.table,
             "clears": self._clears,
             "log": log_to_bytes(self._log),
-            "pending": encode_delta(pending),
-            "place": (self._next_epoch, self._epoch, self._batch, self._row is not None),
+            "pending": encode_delta(self._all_pending()),
+            "place": self._place(),
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(  # type: ignore[misc]
-            timeout=state["timeout"], name=state["name"], job=state["job"], reduce=state["rules"]
+            timeout=state["timeout"], name=state["name"], job=state["job"]
         )
-        self.rank, self.world_size = state["rank"], state["world_size"]
+        self._rules = Rules(state["rules"])
         self._clears = state["clears"]
-        self._hold(log_from_bytes(state["log"], "a pickled history"))
-        self._restore_records(decode_delta(state["pending"], "a pickled history"), state["place"])
-        self._intake.shared = self.world_size > 1
+        log = log_from_bytes(state["log"], "a pickled history")
+        pending = decode_delta(state["pending"], "a pickled history")
+        self._restore(state["rank"], state["world_size"], log, pending, state["place"])

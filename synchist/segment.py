@@ -8,8 +8,6 @@ decoded here. What comes out of a store is untrusted: everything is checked, and
 
 from __future__ import annotations
 
-import sys
-from array import array
 from typing import Any, Final
 
 import attrs
@@ -19,6 +17,7 @@ from .errors import CorruptDataError
 from .model.column import CODED, FLOATS, INTS, Column
 from .model.delta import Delta
 from .model.digest import little_endian
+from .model.fields import Checked, column_of, count, expect, name_of, numbers, put_cell
 from .model.part import Cell, Part
 
 __all__ = ["Call", "Segment", "decode_delta", "encode_delta"]
@@ -83,7 +82,7 @@ class Segment:
             CorruptDataError: these are no bytes of a segment, or of another format.
         """
         fields = _unpack(data, f"the segment of rank {rank}")
-        with _Checked(f"the segment of rank {rank}"):
+        with Checked(f"the segment of rank {rank}"):
             if fields[0] != FORMAT:
                 raise CorruptDataError(
                     f"rank {rank} speaks format {fields[0]!r} of synchist's segments, this rank "
@@ -91,14 +90,14 @@ class Segment:
                 )
             _, kind, chain, call, lineage, sequence, body = fields
             name, epoch, reduce = call
-            _expect(chain, bytes)
-            _expect(lineage, int)
-            _expect(sequence, int)
+            expect(chain, bytes)
+            expect(lineage, int)
+            expect(sequence, int)
             for text in (name, reduce):
-                _expect(text, str, type(None))
-            _expect(epoch, int, type(None))
+                expect(text, str, type(None))
+            expect(epoch, int, type(None))
             if kind == _FAILURE:
-                _expect(body, str)
+                expect(body, str)
             return cls(
                 chain,
                 Call(name, epoch, reduce),
@@ -122,7 +121,7 @@ def decode_delta(data: bytes, what: str) -> Delta:
         CorruptDataError: these are no bytes of a delta.
     """
     fields = _unpack(data, what)
-    with _Checked(what):
+    with Checked(what):
         format_, body = fields
         if format_ != FORMAT:
             raise CorruptDataError(f"{what} has format {format_!r}, this version reads {FORMAT}")
@@ -158,23 +157,6 @@ def _pack_cells(cells: dict[str, Cell]) -> list[Any]:
 # -- unpacking ---------------------------------------------------------------------------------
 
 
-class _Checked:
-    """Turns what malformed fields do (too few, wrong type) into one error that names the input."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: Any
-    ) -> None:
-        if isinstance(error, CorruptDataError):
-            return
-        if isinstance(error, (ValueError, TypeError, IndexError, KeyError, AttributeError)):
-            raise CorruptDataError(f"{self._what} is damaged: {error}") from error
-
-
 def _unpack(data: bytes, what: str) -> Any:
     try:
         return msgpack.unpackb(data, unicode_errors="surrogatepass", strict_map_key=False)
@@ -182,75 +164,32 @@ def _unpack(data: bytes, what: str) -> Any:
         raise CorruptDataError(f"{what} is damaged: {error}") from error
 
 
-def _expect(value: Any, *types: type) -> Any:
-    if type(value) not in types:
-        raise ValueError(f"found {type(value).__name__} for {'/'.join(t.__name__ for t in types)}")
-    return value
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"found {value!r} for a count")
-    return value
-
-
 def _unpack_delta(body: Any) -> Delta:
     epochs, attributes = body
     delta = Delta(attributes=_unpack_cells(attributes))
     for epoch, rows, columns, cells in epochs:
-        part = Part(_count(rows), cells=_unpack_cells(cells))
-        for fields in columns:
-            name, column = _unpack_column(fields)
-            if column.last >= rows:
-                raise ValueError(f"batch {column.last} of {rows}")
-            part.columns[_name(name, part.columns)] = column
-        if _count(epoch) in delta.parts:
+        part = Part(count(rows), cells=_unpack_cells(cells))
+        for name, kind, where, data in columns:
+            column = column_of(kind, _values(kind, data), where, rows)
+            part.columns[name_of(name, part.columns)] = column
+        if count(epoch) in delta.parts:
             raise ValueError(f"epoch {epoch} is there twice")
         delta.parts[epoch] = part
     return delta
 
 
-def _unpack_column(fields: Any) -> tuple[Any, Column]:
-    name, kind, where, data = fields
+def _values(kind: Any, data: Any) -> Any:
     if kind == CODED:
-        for item in _expect(data, list):
-            _expect(item, bytes)
-        values: Any = data
-    elif kind in (FLOATS, INTS):
-        values = _numbers(kind, data)
-    else:
-        raise ValueError(f"unknown kind of column {kind!r}")
-    if not len(values):
-        raise ValueError("an empty column")
-    if type(where) is int:
-        return name, Column(kind, values, _count(where))
-    batches = _numbers(INTS, where)
-    if len(batches) != len(values) or batches[0] < 0:
-        raise ValueError("a column whose batches do not fit its values")
-    if any(map(int.__ge__, batches, batches[1:])):
-        raise ValueError("a column whose batches do not ascend")
-    return name, Column(kind, values, batches[0], batches)
-
-
-def _numbers(kind: str, data: Any) -> Any:
-    values: Any = array(kind)
-    values.frombytes(_expect(data, bytes))
-    if sys.byteorder == "big":
-        values.byteswap()
-    return values
+        for item in expect(data, list):
+            expect(item, bytes)
+        return data
+    if kind in (FLOATS, INTS):
+        return numbers(kind, data)
+    raise ValueError(f"unknown kind of column {kind!r}")
 
 
 def _unpack_cells(fields: Any) -> dict[str, Cell]:
     cells: dict[str, Cell] = {}
     for name, data, weight in fields:
-        _expect(weight, bytes, type(None))
-        cells[_name(name, cells)] = Cell(_expect(data, bytes), weight)
+        put_cell(cells, name, data, weight)
     return cells
-
-
-def _name(name: Any, taken: dict[str, Any]) -> str:
-    if type(name) is not str or name == "batches":
-        raise ValueError(f"{name!r} is no name")
-    if name in taken:
-        raise ValueError(f"the name {name!r} is there twice")
-    return name

@@ -52,6 +52,7 @@ class Syncing(Recorder, Reader):
         self._ended: str | None = None
         # The last `agree` that began a round: its name, the epoch open then, and its reduce.
         self._agreed: tuple[str, int, Reduction | None] | None = None
+        self._copied = False  # it was unpickled or loaded, and has not been attached since
 
     def _hold(self, log: Log) -> None:
         """Make `log` what is agreed."""
@@ -294,7 +295,9 @@ class Syncing(Recorder, Reader):
     def attach(self, *, store: Store, rank: int, world_size: int) -> None:
         """Go on over this store, as after unpickling or after a rank failed. Does not talk.
 
-        What was agreed and what is pending is kept; the next sync (or `with h:`) meets afresh.
+        What was agreed and what is pending is kept; the next sync (or `with h:`) meets afresh. But
+        a copy (loaded or unpickled) that is attached as another rank than the one that saved it
+        drops that rank's pending records, with a warning: that rank brings them itself.
 
         Args:
             store: any `Store`.
@@ -305,8 +308,22 @@ class Syncing(Recorder, Reader):
         group = group_of(store, rank, world_size)
         if self._store is not store:
             self._ordinal = -1
+        if self._copied and group[0] != self.rank:
+            self._leave_records(group[0])
+        self._copied = False
         self.rank, self.world_size = group
         self._connect(store)
+
+    def _leave_records(self, rank: int) -> None:
+        """Become another rank: what the old one had under way is its own to bring."""
+        if self._has_pending():
+            warnings.warn(
+                f"dropped records that rank {self.rank} had not synced when this history was "
+                f"saved: it is attached as rank {rank}, and rank {self.rank} has to bring them",
+                SynchistWarning,
+                stacklevel=3,
+            )
+        self._reset_records(next_epoch=len(self._log.epochs))
 
     def _connect(self, store: Store) -> None:
         """Start a session on the store; what an earlier one had under way goes with it."""

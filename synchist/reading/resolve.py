@@ -71,6 +71,12 @@ def resolve_cells(
         if len(cells) > 1 and any(cell.data != first.data for cell in cells.values()):
             _differ(cells, name, where, rules, decide)
         return first.value()
+    if isinstance(rule, str) and ":" in rule:
+        raise UsageError(
+            f"{name!r} in {where} is reduced by {rule}, a function that this process was not "
+            f"given: pass reduce={{{name!r}: ...}} to History.load or History, or read "
+            f"h.per_rank(..., {name!r})"
+        )
     if len(cells) == 1 and rule in _OF_ONE_VALUE:
         return first.value()
     weights = None

@@ -1,0 +1,28 @@
+"""The file format: what `History.save` writes, and what journals append to.
+
+`layout` states the rules. `docs/reference/format.md` has them in full, for readers in other
+languages.
+"""
+
+from .contents import Contents, Place, read_column, read_file, write_file
+from .frames import FrameReader, FrameWriter
+from .header import JOURNAL, SAVED, Header
+from .records import Record, read_record, write_record
+from .replacing import replace_file
+
+__all__ = [
+    "JOURNAL",
+    "SAVED",
+    "Contents",
+    "FrameReader",
+    "FrameWriter",
+    "Header",
+    "Place",
+    "Record",
+    "read_column",
+    "read_file",
+    "read_record",
+    "replace_file",
+    "write_file",
+    "write_record",
+]
