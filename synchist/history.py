@@ -84,12 +84,15 @@ class History(Saving):
 
     def _hold(self, log: Log) -> None:
         self._log = log
-        self._folds: dict[tuple[Any, ...], BestFold] = {}
-        log.watch(self._forget_from)
+        folds = self._folds = dict[tuple[Any, ...], BestFold]()
 
-    def _forget_from(self, epoch: int) -> None:
-        for fold in self._folds.values():
-            fold.truncate(epoch)
+        def changed(epoch: int) -> None:
+            for fold in folds.values():
+                fold.truncate(epoch)
+
+        # Not a method: with it, the log would hold the history, and its memory would wait for the
+        # garbage collector.
+        log.watch(changed)
 
     # -- reading -------------------------------------------------------------------------------
 

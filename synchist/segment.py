@@ -170,7 +170,8 @@ def _unpack_delta(body: Any) -> Delta:
     for epoch, rows, columns, cells in epochs:
         part = Part(count(rows), cells=_unpack_cells(cells))
         for name, kind, where, data in columns:
-            column = column_of(kind, _values(kind, data), where, rows)
+            batches = where if type(where) is int else numbers(INTS, where)
+            column = column_of(kind, _values(kind, data), batches, rows)
             part.columns[name_of(name, part.columns)] = column
         if count(epoch) in delta.parts:
             raise ValueError(f"epoch {epoch} is there twice")

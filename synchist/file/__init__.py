@@ -4,10 +4,10 @@
 languages.
 """
 
-from .contents import Contents, Place, read_column, read_file, write_file
+from .contents import Contents, read_column, read_file, write_file
 from .frames import FrameReader, FrameWriter
 from .header import JOURNAL, SAVED, Header
-from .records import Record, read_record, write_record
+from .records import Place, Record, read_record, write_record
 from .replacing import replace_file
 
 __all__ = [

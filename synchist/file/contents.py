@@ -14,13 +14,12 @@ from ..model.delta import Delta
 from ..model.log import Log
 from .frames import Frame, FrameReader, FrameWriter
 from .header import JOURNAL, Header
-from .layout import COLUMN, DONE, HEAD, RECORD, may_be_skipped
-from .records import Record, Wanted, read_record, write_record
+from .layout import DONE, HEAD, RECORD, VALUES, may_be_skipped
+from .records import Place, Record, read_record, write_record
 from .replacing import replace_file
+from .series import Wanted
 
-__all__ = ["Contents", "Place", "read_column", "read_file", "write_file"]
-
-Place = tuple[int, int, int, bool]
+__all__ = ["Contents", "read_column", "read_file", "write_file"]
 
 
 @attrs.define
@@ -192,7 +191,7 @@ def _skip_unknown(frames: FrameReader, frame: Frame) -> None:
     if may_be_skipped(frame.kind):
         frames.skip(frame, verify=True)
         return
-    if frame.kind in (COLUMN, HEAD):
+    if frame.kind in (VALUES, HEAD):
         raise frames.damaged(f"a frame {frame.kind.decode()} is not expected here", frame.offset)
     raise CorruptDataError(
         f"{frames.path} has a frame of type {frame.kind!r} (byte {frame.offset}), which this "

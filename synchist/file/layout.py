@@ -32,7 +32,6 @@ import zlib
 from typing import Final
 
 __all__ = [
-    "COLUMN",
     "DONE",
     "DONE_PAYLOAD",
     "FRAME_HEADER",
@@ -40,6 +39,7 @@ __all__ = [
     "MAGIC",
     "RECORD",
     "START_BYTES",
+    "VALUES",
     "VERSION",
     "frame_header",
     "may_be_skipped",
@@ -55,7 +55,7 @@ START_BYTES: Final = 16
 
 HEAD: Final = b"HEAD"
 RECORD: Final = b"RECD"
-COLUMN: Final = b"COLM"
+VALUES: Final = b"VALS"
 DONE: Final = b"DONE"
 
 FRAME_HEADER: Final = struct.Struct("<4sQII")

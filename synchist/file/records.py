@@ -1,43 +1,45 @@
 """Records: what one rank recorded, as frames.
 
-A record frame holds everything but the values of long columns: those are column frames, which
-follow it in order. A column frame has all values of one name, of every epoch of the record, one
-after the other; the record says how many belong to which epoch. So the file has few frames however
-many epochs there are, and one column can be read without the others.
+A record frame is a map of the codec. Its values are in series (see `series`): one for the batch
+values of each name and storage, one for the epoch values of each name, one for their weights. The
+other fields say which values belong where, as arrays of ints that go over the epochs:
+
+- `epochs`, `rows`: the number of each epoch, and how many batches the rank opened in it.
+- `layouts`: the different ways in which epochs are filled: which series have batch values, and
+  which have an epoch value (and its weight), in the order in which the names were first recorded.
+  `layout` has one of them for each epoch.
+- `counts`, `firsts`: for every epoch, and every series of batch values in it, how many values are
+  there, and 1 + their first batch; they are in consecutive batches. Where `firsts` has 0, they are
+  not, and every batch is in `batches`.
+- `attributes`: like the epoch values of a layout.
+
+Each series is taken from in this order, epoch by epoch, the attributes last.
 """
 
 from __future__ import annotations
 
-import sys
 from array import array
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
 from ..codec import decode, encode
 from ..errors import CorruptDataError
-from ..model.column import CODED, FLOATS, INTS, Column
+from ..model.column import CODED, INTS, Column
 from ..model.delta import Delta
 from ..model.digest import little_endian
-from ..model.fields import column_of, count, expect, name_of, numbers, put_cell
+from ..model.fields import column_of, count, expect, name_of, numbers
 from ..model.part import Cell, Part
 from .frames import Frame, FrameReader, FrameWriter
 from .header import NO_CLASSES
-from .layout import COLUMN, RECORD
+from .layout import RECORD, VALUES
+from .series import Series, SeriesWriter, Wanted, pack_ints, read_series, unpack_ints
 
-__all__ = ["Record", "Wanted", "read_record", "write_record"]
+__all__ = ["Place", "Record", "read_record", "write_record"]
 
-_INLINE: Final = 1024
-"""Values of a column, or one epoch value, up to this size are in the record frame itself."""
-
-_LARGE: Final = 1 << 20
-"""Pieces of this size are written and read on their own, so that they are never held twice."""
-
-_WIDTHS: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
-
-Wanted = Callable[[str], bool]
-"""Whether a column of that name is to be read."""
+Place = tuple[int, int, int, bool]
+"""Where a rank stands: the number of its next epoch, its open epoch, the open batch (-1 for none),
+and whether that row is open."""
 
 
 @attrs.frozen
@@ -50,8 +52,7 @@ class Record:
         lineage: the history's lineage at that time.
         delta: the records.
         pending: whether they were never synced.
-        place: for pending records, where the rank stands: the number of its next epoch, its open
-            epoch, the open batch (-1 for none), and whether that row is open.
+        place: for pending records, where the rank stands.
     """
 
     rank: int
@@ -59,147 +60,114 @@ class Record:
     lineage: int
     delta: Delta
     pending: bool = False
-    place: tuple[int, int, int, bool] | None = None
+    place: Place | None = None
 
 
 # -- writing -----------------------------------------------------------------------------------
 
 
-class _Sheaf:
-    """All values of one name and storage, on their way into a file."""
-
-    def __init__(self, name: str, kind: str) -> None:
-        self.name = name
-        self.kind = kind
-        self.pieces: list[Any] = []
-        self.count = 0
-
-    def pack(self) -> tuple[list[Any], Sequence[Any]]:
-        """What the record says of it, and the payload of its own frame, or nothing."""
-        lengths: Any = self.count
-        if self.kind == CODED:
-            sizes = list(map(len, self.pieces))
-            lengths = _pack_lengths(sizes)
-            size, largest = sum(sizes), max(sizes)
-        else:
-            size = largest = 8 * self.count
-        if size <= _INLINE:
-            return [self.name, self.kind, lengths, b"".join(self.pieces)], ()
-        if len(self.pieces) > 1 and largest < _LARGE:
-            self.pieces = [b"".join(self.pieces)]
-        return [self.name, self.kind, lengths, None], self.pieces
-
-
 class _Packer:
-    """Distributes the values of a delta."""
+    """Distributes the values of a delta to series, and notes what belongs where."""
 
     def __init__(self) -> None:
-        self.sheaves: list[_Sheaf] = []
-        self._index: dict[tuple[str, str], int] = {}
+        self.series: list[SeriesWriter] = []
+        self._columns: dict[tuple[str, str], int] = {}
+        self._cells: dict[tuple[str, bool], int] = {}
+        self._layouts: dict[Any, int] = {}
+        self._counts: list[int] = []
+        self._firsts: list[int] = []
+        self._batches = array("q")
 
-    def part(self, epoch: int, part: Part) -> list[Any]:
-        columns = [self._column(name, column) for name, column in part.columns.items()]
-        return [epoch, part.rows, columns, self.cells(part.cells)]
+    def pack(self, delta: Delta) -> dict[str, Any]:
+        epochs = sorted(delta.parts)
+        parts = [delta.parts[epoch] for epoch in epochs]
+        which = [self._layout(part) for part in parts]
+        attributes = self._cells_of(delta.attributes)
+        return {
+            "epochs": pack_ints(epochs),
+            "rows": pack_ints([part.rows for part in parts]),
+            "layout": pack_ints(which),
+            "layouts": [
+                [list(columns), list(map(list, cells))] for columns, cells in self._layouts
+            ],
+            "counts": pack_ints(self._counts),
+            "firsts": pack_ints(self._firsts),
+            "batches": little_endian(self._batches),
+            "attributes": list(map(list, attributes)),
+        }
 
-    def _column(self, name: str, column: Column) -> list[Any]:
-        key = (name, column.kind)
-        index = self._index.get(key)
+    def _layout(self, part: Part) -> int:
+        columns = tuple([self._column(name, column) for name, column in part.columns.items()])
+        layout = (columns, self._cells_of(part.cells))
+        return self._layouts.setdefault(layout, len(self._layouts))
+
+    def _column(self, name: str, column: Column) -> int:
+        index = self._columns.get((name, column.kind))
         if index is None:
-            index = self._index[key] = self._new(name, column.kind)
-        sheaf = self.sheaves[index]
-        sheaf.count += len(column)
-        if column.kind == CODED:
-            sheaf.pieces += column.data
+            index = self._columns[name, column.kind] = self._new(name, column.kind)
+        self.series[index].add(column.data)
+        self._counts.append(len(column.data))
+        if column.batches is None:
+            self._firsts.append(column.start + 1)
         else:
-            sheaf.pieces.append(_bytes_of(column.data))
-        where = column.start if column.batches is None else little_endian(column.batches)
-        return [index, len(column), where]
+            self._firsts.append(0)
+            self._batches.extend(column.batches)
+        return index
 
-    def cells(self, cells: dict[str, Cell]) -> list[Any]:
-        return [[name, self._cell(name, cell), cell.weight] for name, cell in cells.items()]
+    def _cells_of(self, cells: dict[str, Cell]) -> tuple[tuple[int, int | None], ...]:
+        return tuple(
+            [
+                (
+                    self._cell(name, cell.data, False),
+                    None if cell.weight is None else self._cell(name, cell.weight, True),
+                )
+                for name, cell in cells.items()
+            ]
+        )
 
-    def _cell(self, name: str, cell: Cell) -> Any:
-        if len(cell.data) <= _INLINE:
-            return cell.data
-        index = self._new(name, CODED)
-        self.sheaves[index].pieces = [cell.data]
+    def _cell(self, name: str, data: bytes, weight: bool) -> int:
+        index = self._cells.get((name, weight))
+        if index is None:
+            index = self._cells[name, weight] = self._new(name, CODED)
+        self.series[index].add((data,))
         return index
 
     def _new(self, name: str, kind: str) -> int:
-        self.sheaves.append(_Sheaf(name, kind))
-        return len(self.sheaves) - 1
+        self.series.append(SeriesWriter(name, kind))
+        return len(self.series) - 1
 
 
 def write_record(frames: FrameWriter, record: Record) -> None:
-    """Write a record: its frame, and those of its columns."""
+    """Write a record: its frame, and those of its long series."""
     packer = _Packer()
-    epochs = [packer.part(epoch, part) for epoch, part in sorted(record.delta.parts.items())]
-    attributes = packer.cells(record.delta.attributes)
-    packed = [sheaf.pack() for sheaf in packer.sheaves]
+    contents = packer.pack(record.delta)
+    packed = [series.pack() for series in packer.series]
     fields = {
         "rank": record.rank,
         "sequence": record.sequence,
         "lineage": record.lineage,
         "pending": record.pending,
         "place": None if record.place is None else list(record.place),
-        "columns": [described for described, _ in packed],
-        "epochs": epochs,
-        "attributes": attributes,
+        "series": [described for described, _ in packed],
+        **contents,
     }
     frames.frame(RECORD, encode(fields, registry=NO_CLASSES))
     for _, pieces in packed:
         if pieces:
-            frames.frame(COLUMN, *pieces)
-
-
-def _bytes_of(data: Any) -> Any:
-    """An array of numbers as little-endian bytes, uncopied where that is what it is."""
-    return memoryview(data).cast("B") if sys.byteorder == "little" else little_endian(data)
-
-
-def _pack_lengths(sizes: Sequence[int]) -> list[Any]:
-    largest = max(sizes)
-    width = next(width for width in _WIDTHS if largest < 1 << (8 * width))
-    found = array(_WIDTHS[width], sizes)
-    if sys.byteorder == "big":
-        found.byteswap()
-    return [width, found.tobytes()]
+            frames.frame(VALUES, *pieces)
 
 
 # -- reading -----------------------------------------------------------------------------------
 
 
-class _Values:
-    """All values of one name and storage, out of a file; `take` gives them piece by piece."""
-
-    def __init__(self, name: Any, kind: str, data: Any) -> None:
-        self.name = name
-        self.kind = kind
-        self.data = data  # None: nobody wants them
-        self._taken = 0
-
-    def take(self, number: int) -> Any:
-        begin, self._taken = self._taken, self._taken + number
-        if self.data is None:
-            return None
-        if self._taken > len(self.data):
-            raise ValueError("a column has more values than there are")
-        whole = number == len(self.data)
-        return self.data if whole else self.data[begin : self._taken]
-
-    def check_empty(self) -> None:
-        if self.data is not None and self._taken != len(self.data):
-            raise ValueError("values are left over")
-
-
 def read_record(frames: FrameReader, frame: Frame, wanted: Wanted | None = None) -> Record:
-    """Read a record, given its frame's header, and the frames of its columns.
+    """Read a record, given its frame's header, and the frames of its series.
 
     Args:
         frames: where to read it.
         frame: the record's frame.
-        wanted: for which names the columns are to be read; other columns, and everything that is
-            no column, are left out. By default all is read.
+        wanted: for which names the batch values are to be read; the other ones, the epoch values
+            and the attributes are left out. By default all is read.
 
     Raises:
         CorruptDataError: it is damaged; the error names the byte.
@@ -207,120 +175,104 @@ def read_record(frames: FrameReader, frame: Frame, wanted: Wanted | None = None)
     data = frames.read(frame)
     try:
         fields = expect(decode(data, registry=NO_CLASSES), dict)
-        found = [_read_values(frames, entry, wanted) for entry in expect(fields["columns"], list)]
-        return _unpack(fields, found, wanted is None)
+        series = [read_series(frames, entry, wanted) for entry in expect(fields["series"], list)]
+        return Record(
+            count(fields["rank"]),
+            count(fields["sequence"]),
+            count(fields["lineage"]),
+            _delta(fields, series, wanted is None),
+            expect(fields["pending"], bool),
+            _place(fields["place"]),
+        )
     except CorruptDataError as error:
         if error.path is not None:
             raise
         raise frames.damaged(str(error), frame.payload + (error.offset or 0)) from error
-    except (ValueError, TypeError, IndexError, KeyError, OverflowError) as error:
+    except (ValueError, TypeError, IndexError, KeyError) as error:
         raise frames.damaged(f"a record cannot be: {error}", frame.payload) from error
 
 
-def _unpack(fields: dict[str, Any], found: list[_Values], whole: bool) -> Record:
-    def put(cells: dict[str, Cell], entries: Any) -> dict[str, Cell]:
-        for name, data, weight in entries if whole else ():
-            put_cell(cells, name, _one(found, data) if type(data) is int else data, weight)
-        return cells
+_Cells = list[tuple[Series, Series | None]]
 
-    delta = Delta(attributes=put({}, fields["attributes"]))
-    for epoch, rows, columns, cells in fields["epochs"]:
-        part = Part(count(rows))
-        for index, number, where in columns:
-            values = found[count(index)]
-            data = values.take(count(number))
+
+def _delta(fields: dict[str, Any], series: list[Series], whole: bool) -> Delta:
+    layouts = [
+        (_columns_in(columns, series), _cells_in(cells, series))
+        for columns, cells in expect(fields["layouts"], list)
+    ]
+    counts, firsts = unpack_ints(fields["counts"]), unpack_ints(fields["firsts"])
+    batches = numbers(INTS, fields["batches"])
+    column = batch = 0
+    delta = Delta()
+    last = -1
+    for epoch, rows, which in zip(
+        unpack_ints(fields["epochs"]),
+        unpack_ints(fields["rows"]),
+        unpack_ints(fields["layout"]),
+        strict=True,
+    ):
+        if epoch <= last:
+            raise ValueError(f"epoch {epoch} comes after epoch {last}")
+        last = epoch
+        columns, cells = layouts[which]
+        part = delta.parts[epoch] = Part(rows)
+        for values in columns:
+            number, where = counts[column], firsts[column] - 1
+            column += 1
+            if where < 0:
+                where = batches[batch : batch + number]
+                batch += number
+            data = values.take(number)
             if data is not None:
-                column = column_of(values.kind, data, where, rows)
-                part.columns[name_of(values.name, part.columns)] = column
-        put(part.cells, cells)
-        if count(epoch) in delta.parts:
-            raise ValueError(f"epoch {epoch} is there twice")
-        delta.parts[epoch] = part
-    for values in found if whole else ():
-        values.check_empty()
-    return Record(
-        count(fields["rank"]),
-        count(fields["sequence"]),
-        count(fields["lineage"]),
-        delta,
-        expect(fields["pending"], bool),
-        _place(fields["place"]),
-    )
+                part.columns[values.name] = column_of(values.kind, data, where, rows)
+        if whole:
+            part.cells = _take_cells(cells)
+    if column != len(counts) or column != len(firsts) or batch != len(batches):
+        raise ValueError("counts or batches are left over")
+    attributes = _cells_in(fields["attributes"], series)
+    if whole:
+        delta.attributes = _take_cells(attributes)
+        for values in series:
+            values.check_empty()
+    return delta
 
 
-def _one(found: list[_Values], index: int) -> bytes:
-    values = found[count(index)]
-    if values.kind != CODED:
-        raise ValueError("an epoch value is in a column of numbers")
-    (data,) = values.take(1)
-    return bytes(data)
-
-
-def _place(fields: Any) -> tuple[int, int, int, bool] | None:
-    if fields is None:
-        return None
-    next_epoch, epoch, batch, is_open = expect(fields, list)
-    if not -1 <= expect(epoch, int) < count(next_epoch) + (epoch == -1):
-        raise ValueError(f"epoch {epoch} is open, and {next_epoch} is the next")
-    if expect(batch, int) < -1 or (batch == -1 and expect(is_open, bool)):
-        raise ValueError(f"batch {batch} is open")
-    return next_epoch, epoch, batch, is_open
-
-
-def _read_values(frames: FrameReader, entry: Any, wanted: Wanted | None) -> _Values:
-    name, kind, lengths, data = entry
-    expect(name, str)
-    if kind not in (FLOATS, INTS, CODED):
-        raise ValueError(f"unknown kind of column {kind!r:.40}")
-    sizes = _unpack_lengths(lengths) if kind == CODED else None
-    size = 8 * count(lengths) if sizes is None else sum(sizes)
-    if size == 0 or (sizes is not None and not all(sizes)):
-        raise ValueError("an empty column, or a value without bytes")
-    if data is not None:
-        if len(expect(data, bytes)) != size:
-            raise ValueError(f"{len(data)} bytes for {size} bytes of values")
-        if wanted is not None and not wanted(name):
-            return _Values(name, kind, None)
-        if sizes is not None:
-            return _Values(name, kind, _cut(data, sizes))
-        return _Values(name, kind, numbers(kind, data))
-    frame = frames.next_frame()
-    if frame is None or frame.kind != COLUMN or frame.size != size:
-        raise frames.damaged(f"no frame with {size} bytes of values of {name!r:.40} is here")
-    if wanted is not None and not wanted(name):
-        frames.skip(frame)
-        return _Values(name, kind, None)
-    if sizes is None:
-        return _Values(name, kind, _read_numbers(frames, frame, kind))
-    if max(sizes) < _LARGE:
-        return _Values(name, kind, _cut(frames.read(frame), sizes))
-    return _Values(name, kind, frames.read_pieces(frame, sizes))
-
-
-def _cut(data: bytes, sizes: Iterable[int]) -> list[bytes]:
-    found, begin = [], 0
-    for size in sizes:
-        found.append(data[begin : begin + size])
-        begin += size
+def _columns_in(indices: Any, series: list[Series]) -> list[Series]:
+    found = [series[count(index)] for index in expect(indices, list)]
+    _check_names(found)
     return found
 
 
-def _read_numbers(frames: FrameReader, frame: Frame, kind: str) -> Any:
-    """An array of little-endian numbers, read in place."""
-    block = array(kind, bytes(min(frame.size, 1 << 16)))
-    values = block * -(-frame.size // (8 * len(block)))
-    del values[frame.size // 8 :]
-    with memoryview(values).cast("B") as buffer:
-        frames.read_into(frame, buffer)
-    if sys.byteorder == "big":
-        values.byteswap()
-    return values
+def _cells_in(pairs: Any, series: list[Series]) -> _Cells:
+    found = [
+        (series[count(value)], None if weight is None else series[count(weight)])
+        for value, weight in expect(pairs, list)
+    ]
+    _check_names([values for values, _ in found])
+    if any(s is not None and s.kind != CODED for pair in found for s in pair):
+        raise ValueError("an epoch value is in a series of numbers")
+    return found
 
 
-def _unpack_lengths(lengths: Any) -> Sequence[int]:
-    width, data = lengths
-    sizes = array(_WIDTHS[expect(width, int)])
-    sizes.frombytes(expect(data, bytes))
-    if sys.byteorder == "big":
-        sizes.byteswap()
-    return sizes.tolist()
+def _check_names(found: list[Series]) -> None:
+    names: set[str] = set()
+    for values in found:
+        names.add(name_of(values.name, names))
+
+
+def _take_cells(cells: _Cells) -> dict[str, Cell]:
+    return {
+        values.name: Cell(values.take(1)[0], None if weights is None else weights.take(1)[0])
+        for values, weights in cells
+    }
+
+
+def _place(fields: Any) -> Place | None:
+    if fields is None:
+        return None
+    next_epoch, epoch, batch, is_open = expect(fields, list)
+    if not -1 <= expect(epoch, int) < count(next_epoch):
+        raise ValueError(f"epoch {epoch} is open, and {next_epoch} is the next")
+    if expect(batch, int) < -1 or (expect(is_open, bool) and batch == -1):
+        raise ValueError(f"batch {batch} is open")
+    return next_epoch, epoch, batch, is_open

@@ -11,7 +11,7 @@ from array import array
 from typing import Any, Final
 
 from ..errors import CorruptDataError
-from .column import INTS, Column
+from .column import Column
 from .part import Cell
 
 __all__ = ["Checked", "column_of", "count", "expect", "name_of", "numbers", "put_cell"]
@@ -68,26 +68,25 @@ def numbers(kind: str, data: Any) -> Any:
     return values
 
 
-def column_of(kind: str, values: Any, where: Any, rows: int) -> Column:
-    """A column; `where` is its first batch or the bytes of all of its batches.
+def column_of(kind: str, values: Any, where: int | array[int], rows: int) -> Column:
+    """A column; `where` is its first batch, or all of its batches.
 
     Args:
         kind: how the values are stored.
         values: an array of numbers, or a list of the codec's bytes.
-        where: an int, or 8-byte little-endian integers.
+        where: the first of consecutive batches, or every batch.
         rows: the number of batches, all of them.
     """
-    if not len(values):
+    if not values:
         raise ValueError("an empty column")
-    if type(where) is int:
-        column = Column(kind, values, count(where))
-    else:
-        batches = numbers(INTS, where)
-        if len(batches) != len(values) or batches[0] < 0:
+    if type(where) is array:
+        if len(where) != len(values) or where[0] < 0:
             raise ValueError("a column whose batches do not fit its values")
-        if any(map(int.__ge__, batches, batches[1:])):
+        if any(map(int.__ge__, where, where[1:])):
             raise ValueError("a column whose batches do not ascend")
-        column = Column(kind, values, batches[0], batches)
+        column = Column(kind, values, where[0], where)
+    else:
+        column = Column(kind, values, count(where))
     if column.last >= rows:
         raise ValueError(f"batch {column.last} of {rows}")
     return column

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -310,3 +312,18 @@ def test_writing_never_talks(world: World) -> None:
     h.attributes["b"] = 3
     h.local.to_list(), h.synced.to_list(), h.digest(), len(h), repr(h), copy.deepcopy(h)
     h.clear()
+
+
+def test_a_history_that_is_dropped_is_gone_at_once() -> None:
+    """Not at the next garbage collection: it may hold gigabytes."""
+    h = History()
+    h.new_epoch(valid_loss=1.0)
+    h.new_batch(loss=1.0)
+    assert h.best("valid_loss").epoch == 0
+    dropped = weakref.ref(h)
+    gc.disable()
+    try:
+        del h
+        assert dropped() is None
+    finally:
+        gc.enable()
