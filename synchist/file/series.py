@@ -121,20 +121,16 @@ class Series:
         data = self.data
         begin = self._taken
         self._taken = end = begin + number
-        if data is None or number == len(data):
-            return data if begin == 0 else _too_many()
+        if data is None:
+            return None
         if end > len(data):
-            _too_many()
-        return data[begin:end]
+            raise ValueError("more values are asked for than there are")
+        return data if number == len(data) else data[begin:end]
 
     def check_empty(self) -> None:
         """Raise ValueError unless all was taken."""
         if self.data is not None and self._taken != len(self.data):
             raise ValueError(f"values of {self.name!r:.40} are left over")
-
-
-def _too_many() -> None:
-    raise ValueError("more values are asked for than there are")
 
 
 def read_series(frames: FrameReader, entry: Any, wanted: Wanted | None) -> Series:
