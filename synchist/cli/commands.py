@@ -58,8 +58,8 @@ def _writable_place(_: click.Context, __: click.Parameter, path: Path | None) ->
     "--output",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     callback=_writable_place,
-    help='Write the history to this file, as JSON. NaN and infinities become "NaN", "Infinity" '
-    'and "-Infinity".',
+    help="Write the history to this file: if it ends in .synchist, as History.load reads it, else "
+    'as JSON, in which NaN and infinities become "NaN", "Infinity" and "-Infinity".',
 )
 @click.option("--debug", is_flag=True, help="When a rank fails, show its whole traceback.")
 def demo(world_size: int, epochs: int, store: str, output: Path | None, debug: bool) -> int:

@@ -29,7 +29,7 @@ def run(*, world_size: int, epochs: int, store: str, output: Path | None, debug:
         world_size: number of processes.
         epochs: of training, at the latest.
         store: "tcp", "file" or "directory".
-        output: file for the history, as JSON; None for none.
+        output: file for the history; None for none.
         debug: whether to show the traceback of a rank that fails.
     """
     out = console()
@@ -72,7 +72,8 @@ def report(out: Console, history: History, told: Sequence[str], output: Path | N
         out: where to show it.
         history: rank 0's.
         told: the digest that each rank has of its own history.
-        output: file for the history, as JSON; None for none. Written if the ranks agree.
+        output: file for the history, as JSON unless it ends in ".synchist"; None for none. Written
+            if the ranks agree.
     """
     out.print()
     out.print(table(history, out.width, lines=out.is_terminal))
@@ -84,7 +85,10 @@ def report(out: Console, history: History, told: Sequence[str], output: Path | N
         return _fail(trouble + (f"; {output} was not written" if output else ""))
     if output:
         try:
-            write_json(output, history.to_list())
+            if output.suffix == ".synchist":
+                history.save(output)
+            else:
+                write_json(output, history.to_list())
         except OSError as error:
             return _fail(f"cannot write {output}: {error.strerror or error}")
         out.print(f"Saved in {output}")

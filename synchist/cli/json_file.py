@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from ..file import replace_file
 
 __all__ = ["to_json", "write_json"]
 
@@ -43,25 +43,9 @@ def _plain(value: Any) -> Any:
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as JSON; at `path` there is either the whole of it or what was there before.
 
-    A link is followed. What is no regular file, such as a pipe, is written to directly.
-
     Raises:
         OSError: the file cannot be written.
         TypeError: a value that JSON cannot hold.
     """
     text = to_json(value) + "\n"
-    if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
-        return
-    path = Path(os.path.realpath(path))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+    replace_file(path, lambda file: file.write(text.encode()))

@@ -120,6 +120,12 @@ def test_ranks_that_agree_give_exit_code_0_and_the_file(
     assert capsys.readouterr().err == ""
 
 
+def test_a_file_that_ends_in_synchist_is_one_that_history_loads(tmp_path: Path) -> None:
+    h, file = history([0.5, float("nan")]), tmp_path / "run.synchist"
+    assert report(Console(file=io.StringIO()), h, [h.digest()] * 2, file) == 0
+    assert History.load(file) == h
+
+
 def test_ranks_that_disagree_give_exit_code_1_and_no_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
