@@ -4,7 +4,14 @@
 languages.
 """
 
-from .contents import Contents, read_column, read_file, write_file
+from .contents import (
+    Contents,
+    read_column,
+    read_contents,
+    read_file,
+    write_contents,
+    write_file,
+)
 from .frames import FrameReader, FrameWriter
 from .header import JOURNAL, SAVED, Header
 from .records import Place, Record, read_record, write_record
@@ -20,9 +27,11 @@ __all__ = [
     "Place",
     "Record",
     "read_column",
+    "read_contents",
     "read_file",
     "read_record",
     "replace_file",
+    "write_contents",
     "write_file",
     "write_record",
 ]

@@ -19,7 +19,14 @@ from .records import Place, Record, read_record, write_record
 from .replacing import replace_file
 from .series import Wanted
 
-__all__ = ["Contents", "read_column", "read_file", "write_file"]
+__all__ = [
+    "Contents",
+    "read_column",
+    "read_contents",
+    "read_file",
+    "write_contents",
+    "write_file",
+]
 
 
 @attrs.define
@@ -80,21 +87,20 @@ def write_file(path: str | os.PathLike[str], contents: Contents) -> None:
     Raises:
         OSError: the file cannot be written.
     """
+    replace_file(path, lambda file: write_contents(file, contents))
+
+
+def write_contents(file: BinaryIO, contents: Contents) -> None:
+    """Write all of a file of kind "saved"."""
     header, log = contents.header, contents.log
-
-    def write(file: BinaryIO) -> None:
-        frames = FrameWriter(file)
-        frames.begin(header.pack())
-        for rank, delta in log.deltas().items():
-            write_record(frames, Record(rank, log.sequence.get(rank, 0), log.lineage, delta))
-        sequence = log.sequence.get(header.rank, 0) + 1
-        write_record(
-            frames,
-            Record(header.rank, sequence, log.lineage, contents.pending, True, contents.place),
-        )
-        frames.end()
-
-    replace_file(path, write)
+    frames = FrameWriter(file)
+    frames.begin(header.pack())
+    for rank, delta in log.deltas().items():
+        write_record(frames, Record(rank, log.sequence.get(rank, 0), log.lineage, delta))
+    sequence = log.sequence.get(header.rank, 0)
+    pending = Record(header.rank, sequence, log.lineage, contents.pending, True, contents.place)
+    write_record(frames, pending)
+    frames.end()
 
 
 def read_file(path: str | os.PathLike[str], wanted: Wanted | None = None) -> Contents:
@@ -102,8 +108,9 @@ def read_file(path: str | os.PathLike[str], wanted: Wanted | None = None) -> Con
 
     Args:
         path: the file.
-        wanted: for which names the columns are to be read; then everything else is left out. Column
-            frames of other names are skipped, neither read nor verified. By default all is read.
+        wanted: for which names the batch values are to be read; then everything else is left out.
+            Frames with values of other names are skipped, neither read nor verified. By default all
+            is read.
 
     Raises:
         CorruptDataError: it is no file of synchist, damaged, or of a later major version; the error
@@ -112,35 +119,37 @@ def read_file(path: str | os.PathLike[str], wanted: Wanted | None = None) -> Con
     """
     name = os.fsdecode(path)
     with open(name, "rb") as file:
-        frames = FrameReader(file, name)
-        contents = _read_header(frames)
-        tolerant = contents.header.kind == JOURNAL
-        while frames.offset < frames.size:
-            begin, running = frames.offset, frames.running
-            try:
-                _read_group(frames, contents, wanted)
-            except CorruptDataError:
-                if not tolerant or frames.find_end(begin) is not None:
-                    raise
-                contents.dropped = frames.size - begin
-                frames.go_to(begin, running)
-                break
-            if not tolerant:
-                break
-        else:
-            if not tolerant:
-                raise frames.damaged("it ends behind its header")
-        if not tolerant and frames.offset < frames.size:
+        return read_contents(file, name, wanted)
+
+
+def read_contents(file: BinaryIO, name: str, wanted: Wanted | None = None) -> Contents:
+    """Read a file that is open, from its beginning; `name` is for errors."""
+    frames = FrameReader(file, name)
+    contents = _read_header(frames)
+    tolerant = contents.header.kind == JOURNAL
+    if not tolerant:
+        _read_group(frames, contents, wanted)
+        if frames.offset < frames.size:
             raise frames.damaged(f"{frames.size - frames.offset} bytes follow its end mark")
-        contents.end, contents.running = frames.offset, frames.running
-        return contents
+    while frames.offset < frames.size:
+        begin, running = frames.offset, frames.running
+        try:
+            _read_group(frames, contents, wanted)
+        except CorruptDataError:
+            if frames.find_end(begin) is not None:
+                raise
+            contents.dropped = frames.size - begin
+            frames.go_to(begin, running)
+            break
+    contents.end, contents.running = frames.offset, frames.running
+    return contents
 
 
 def read_column(path: str | os.PathLike[str], name: str) -> list[dict[int, Column]]:
     """The agreed values of one batch name: for every epoch, the columns by rank.
 
-    Other columns are skipped: neither read nor decoded. Ranks and epochs without the name are left
-    out, that is, an epoch in which nobody recorded it is an empty dict.
+    Other names are skipped: their values are neither read nor decoded. Ranks without the name are
+    left out, so an epoch in which nobody recorded it is an empty dict.
 
     Raises:
         CorruptDataError: as `read_file`, as far as the file is read.
@@ -169,7 +178,7 @@ def _read_header(frames: FrameReader) -> Contents:
 
 
 def _read_group(frames: FrameReader, contents: Contents, wanted: Wanted | None) -> None:
-    """Read one group, and take it over when all of it was verified."""
+    """Read one group, and take it over once all of it was verified."""
     records: list[Record] = []
     begin = frames.offset
     while (frame := frames.next_frame()) is not None:

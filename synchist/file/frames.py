@@ -104,7 +104,8 @@ class FrameReader:
         """Reads the first 16 bytes."""
         self._file = file
         self.path = path
-        self.size = os.fstat(file.fileno()).st_size
+        self.size = file.seek(0, os.SEEK_END)
+        file.seek(0)
         self.offset = self.running = 0
         self._frames = 0  # of the group so far
         self._before = 0  # `running` before the last frame

@@ -1,21 +1,21 @@
 """Mutated and random bytes for the decoder: each gives `CorruptDataError`, or a value that encodes.
 
-Run it for as many inputs as wanted, under an address-space limit::
+Run it for as many inputs as wanted; it sets itself an address-space limit::
 
-    python -m tests.codec.fuzz 1000000 [seed]
+    python -m tests.codec.fuzz 1000000 [--seed N] [--seconds N]
 """
 
 from __future__ import annotations
 
+import argparse
 import datetime as dt
 import pathlib
 import random
 import resource
-import sys
 import time
 import uuid
 import zoneinfo
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -157,25 +157,42 @@ def check(data: bytes) -> bool:
     return True
 
 
-def main() -> None:
-    count = int(sys.argv[1])
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(2**32)
-    check(encode(SEEDS[-3], registry=registry))  # loads what is loaded once
+def run(inputs: Iterator[bytes], check: Callable[[bytes], bool], seconds: float) -> str:
+    """Check the inputs under an address-space limit, for so long at most; what it came to."""
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + (512 << 20)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    decoded, slowest, begun = 0, 0.0, time.perf_counter()
-    for data in inputs(seed, count):
+    done, good, slowest, begun = 0, 0, 0.0, time.perf_counter()
+    for data in inputs:
         start = time.perf_counter()
         try:
-            decoded += check(data)
+            good += check(data)
         except BaseException:
-            print("seed", seed, "input", data.hex(), flush=True)
+            print("input", data.hex(), flush=True)
             raise
-        slowest = max(slowest, time.perf_counter() - start)
-    seconds = time.perf_counter() - begun
-    print(f"{count} inputs of seed {seed}: {decoded} decoded, {count - decoded} refused")
-    print(f"{seconds:.1f} s, slowest {slowest * 1e3:.1f} ms")
+        now = time.perf_counter()
+        done, slowest = done + 1, max(slowest, now - start)
+        if now - begun > seconds:
+            break
+    took = f"{time.perf_counter() - begun:.1f} s, slowest {slowest * 1e3:.1f} ms"
+    return f"{done} inputs: {good} read, {done - good} refused, in {took}"
+
+
+def arguments(text: str | None) -> argparse.Namespace:
+    """How many inputs, from which seed on, for how long."""
+    parser = argparse.ArgumentParser(description=text)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--seed", type=int, default=random.randrange(2**32))
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    found = parser.parse_args()
+    print("seed", found.seed, flush=True)
+    return found
+
+
+def main() -> None:
+    args = arguments(__doc__)
+    check(encode(SEEDS[-3], registry=registry))  # loads what is loaded once
+    print(run(inputs(args.seed, args.count), check, args.seconds))
 
 
 if __name__ == "__main__":

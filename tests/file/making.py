@@ -85,7 +85,7 @@ def saved(**more: Any) -> bytes:
     for rank in range(2):
         write_record(frames, Record(rank, 3 + rank, 2, whole(rank)))
     pending = Delta({2: Part(2, {"loss": numbers(2)}), 3: Part()}, {"seed": Cell(encode(7))})
-    write_record(frames, Record(1, 5, 2, pending, True, (4, 3, -1, False)))
+    write_record(frames, Record(1, 4, 2, pending, True, (4, 3, -1, False)))
     frames.end()
     return file.getvalue()
 

@@ -13,7 +13,7 @@ import pytest
 from synchist import History
 from synchist.codec import decode, encode
 from synchist.codec._wire import NAMES
-from synchist.file import read_file
+from synchist.file import read_file, write_file
 
 from . import independent
 from .making import GOLDEN, VALUES, journal, saved
@@ -133,3 +133,9 @@ def test_the_page_has_every_code_and_every_key() -> None:
     assert set(NAMES) <= codes
     header, records = independent.read((GOLDEN / "saved.synchist").read_bytes())
     assert [key for key in (*header, *records[0]) if f"| `{key}` |" not in text] == ["later"]
+
+
+def test_a_golden_file_that_is_loaded_is_saved_as_it_was(tmp_path: Path) -> None:
+    contents = read_file(GOLDEN / "saved.synchist")
+    write_file(tmp_path / "again", contents)
+    assert (tmp_path / "again").read_bytes() == (GOLDEN / "saved.synchist").read_bytes()
