@@ -135,6 +135,5 @@ class Saving(Syncing):
         pending = Delta(
             {epoch: part.copy() for epoch, part in frozen.parts.items()}, dict(frozen.attributes)
         )
-        newer = {epoch: part.copy() for epoch, part in self._pending.parts.items()}
-        pending.update(Delta(newer, self._pending.attributes))
+        pending.update(self._pending)
         return pending

@@ -119,6 +119,34 @@ def test_a_journal_goes_on_where_its_last_whole_round_ends(put: Put) -> None:
         assert again.log.sequence[0] == 9
 
 
+@pytest.mark.parametrize("block", [40, 41, 64, 1000])
+def test_an_end_mark_behind_damage_is_found_wherever_it_lies(
+    put: Put, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    """Also across the blocks in which the file is searched."""
+    monkeypatch.setattr("synchist.file.frames._BLOCK", block)
+    data, ends = journal(1)
+    for shift in range(0, block, 7):
+        file = BytesIO()
+        frames = FrameWriter(file)
+        frames.begin(header("journal").pack())
+        frames.frame(b"news", bytes(shift))
+        frames.frame(b"news", b"damaged")
+        frames.end()
+        damage(put(file.getvalue().replace(b"damaged", b"damager")))
+    assert len(read_file(put(data[: ends[1]])).log.epochs) == 1
+
+
+def test_the_lineage_is_the_newest_that_a_record_has(put: Put) -> None:
+    file = BytesIO()
+    frames = FrameWriter(file)
+    frames.begin(header("journal").pack())
+    for lineage in (2, 5, 3):
+        write_record(frames, Record(0, 1, lineage, Delta()))
+        frames.end()
+    assert read_file(put(file.getvalue())).log.lineage == 5
+
+
 def test_loading_a_torn_journal_says_what_was_dropped(put: Put) -> None:
     data, ends = journal(2)
     path = put(data[:-5])

@@ -23,9 +23,11 @@ from synchist import (
     NotSyncedError,
     SynchistWarning,
     SyncTimeoutError,
+    TooLargeError,
     UsageError,
 )
 from synchist.file import Header
+from synchist.segment import encode_delta
 
 Sync = Callable[[Sequence[History]], None]
 World = Callable[..., list[History]]
@@ -207,13 +209,18 @@ def test_records_of_a_round_that_timed_out_are_saved_as_pending(
     with pytest.raises(SyncTimeoutError):
         h.sync(timeout=0)
     h.record("b", 2)
+    h.new_batch(x=1.0)
+    h._flush()
+    held = [encode_delta(delta) for delta in (h._frozen_delta(), h._pending) if delta]
+    assert len(held) == 2
     h.save(tmp_path / "run.synchist")
+    assert [encode_delta(delta) for delta in (h._frozen_delta(), h._pending) if delta] == held
     loaded = History.load(tmp_path / "run.synchist")
-    assert loaded.local[-1] == {"batches": [], "a": 1, "b": 2}
+    assert loaded.local[-1] == {"batches": [{"x": 1.0}], "a": 1, "b": 2}
     assert len(loaded) == 0
     sync_all(histories)  # saving took nothing away
     sync_all(histories)
-    assert histories[1].to_list() == [{"batches": [], "a": 1, "b": 2}]
+    assert histories[1].to_list() == [{"batches": [{"x": 1.0}], "a": 1, "b": 2}]
 
 
 def weighted(values: list[float], weights: list[float]) -> float:
@@ -325,6 +332,43 @@ def test_another_rank_leaves_the_pending_records_to_the_rank_that_saved_them(
     pair[1].new_epoch(a="mine")
     sync_all(pair)
     assert pair[0].per_rank(1, "a") == {0: "second", 1: "mine"}  # numbered on from the file
+
+
+def test_what_is_recorded_after_attaching_is_not_left_to_anybody(tmp_path: Path) -> None:
+    """Attached again as another rank, a history of this process keeps its records."""
+    History(rank=0, world_size=2).save(tmp_path / "run.synchist")
+    h = History.load(tmp_path / "run.synchist")
+    h.attach(store=MemoryStore(), rank=1, world_size=2)
+    h.new_epoch(a=1)
+    h.attach(store=MemoryStore(), rank=0, world_size=2)
+    assert h.local.to_list() == [{"batches": [], "a": 1}]
+
+
+def test_it_is_enough_that_one_rank_has_the_file(sync_all: Sync, tmp_path: Path) -> None:
+    h = History()
+    h.new_epoch(a=1)
+    h.save(tmp_path / "run.synchist")
+    store = MemoryStore()
+    pair = [History(timeout=30), History.load(tmp_path / "run.synchist", timeout=30)]
+    for rank, each in enumerate(pair):
+        each.attach(store=store, rank=rank, world_size=2)
+    sync_all(pair)
+    assert pair[0] == pair[1] == h
+
+
+def test_a_value_that_ranks_cannot_share_is_refused_before_attaching(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("synchist.intake.MAX_VALUE_BYTES", 1000)
+    for world_size in (1, 2):
+        History(rank=0, world_size=world_size).save(tmp_path / "run.synchist")
+        h = History.load(tmp_path / "run.synchist")
+        h.new_epoch()
+        if world_size == 1:
+            h.record("a", bytes(2000))
+        else:
+            with pytest.raises(TooLargeError):
+                h.record("a", bytes(2000))
 
 
 def test_a_history_of_one_rank_can_be_loaded_by_several(sync_all: Sync, tmp_path: Path) -> None:
