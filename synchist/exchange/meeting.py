@@ -119,9 +119,10 @@ class Meeting:
 
     def _read_stop(self) -> list[Any] | None:
         key = self._keys.stop(self.nonce)
-        if not self._store.there([key]):
+        data = self._store.look(key)
+        if data is None:
             return None
-        found = unpack(self._store.get(key), key, str, int, str)
+        found = unpack(data, key, str, int, str)
         self._store.delete(key)
         return found
 

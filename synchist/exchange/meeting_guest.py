@@ -29,7 +29,7 @@ from .worker import Ticket
 
 __all__ = ["Guest"]
 
-_LOOK_EVERY: Final = 4
+_LOOK_EVERY: Final = 2
 
 
 class Guest(Meeting):
@@ -57,9 +57,9 @@ class Guest(Meeting):
 
     def give_up(self, reason: str, ticket: Ticket) -> None:
         del ticket  # one message, no wait
-        if self._store.there([self._keys.challenge]):
-            challenge, _ = self._read_challenge()
-            self._stop(challenge, FAILED, reason)
+        challenge = self._read_challenge()
+        if challenge is not None:
+            self._stop(challenge[0], FAILED, reason)
 
     def _try(self, facts: bytes, _: Judge, deadline: Deadline, ticket: Ticket) -> Met:
         keys, store = self._keys, self._store
@@ -74,9 +74,10 @@ class Guest(Meeting):
             if self.challenge is None:
                 return [keys.challenge]
             key = keys.ack(self.challenge)
-            if not store.there([key]):
+            data = store.look(key)
+            if data is None:
                 return [key]
-            verdict, text, rank, fields = unpack(store.get(key), key, str, str, int, list)
+            verdict, text, rank, fields = unpack(data, key, str, str, int, list)
             answers = answers_in(fields, key)
             if self.nonce in [answer.nonce for answer in answers]:
                 found[:] = verdict, text, rank, answers
@@ -112,19 +113,23 @@ class Guest(Meeting):
             raise do_not_fit(f"rank 0 met {len(answers)} ranks, this rank expects {self._world}", 0)
         return met_of(challenge, text, answers)
 
-    def _read_challenge(self) -> tuple[str, str]:
+    def _read_challenge(self) -> tuple[str, str] | None:
         key = self._keys.challenge
-        nonce, label = unpack(self._store.get(key), key, str, str)
+        data = self._store.look(key)
+        if data is None:
+            return None
+        nonce, label = unpack(data, key, str, str)
         return nonce, label
 
     def _look_for_challenge(self, mine: bytes) -> None:
-        if not self._store.there([self._keys.challenge]):
-            return
         try:
-            nonce, label = self._read_challenge()
+            found = self._read_challenge()
         except CorruptDataError as error:  # rank 0 will overwrite it
             self._heard = str(error)
             return
+        if found is None:
+            return
+        nonce, label = found
         self._elsewhere = label if label != self._label else None
         if nonce not in self._spent and nonce != self.challenge:
             if self.challenge is not None:  # nobody will read what was said to an older one
@@ -140,7 +145,8 @@ class Guest(Meeting):
 
     def _check_answer(self, key: str, mine: bytes) -> None:
         """Raise when another process overwrote this rank's answer."""
-        if not self._store.there([key]) or (theirs := self._store.get(key)) == mine:
+        theirs = self._store.look(key)
+        if theirs is None or theirs == mine:
             return
         nonce = unpack(theirs, key, str, str, bytes)[0]
         if nonce == self.nonce:

@@ -87,7 +87,8 @@ class Host(Meeting):
                 why, rank, reason = stopped
                 self._refuse(why, reason, rank, ticket)
                 raise over(why, rank, reason)
-            if store.there([keys.challenge]) and (theirs := store.get(keys.challenge)) != mine:
+            theirs = store.look(keys.challenge)
+            if theirs is not None and theirs != mine:
                 reason = claimed(0)
                 self._stop(unpack(theirs, keys.challenge, str, str)[0], REFUSED, reason)
                 self._refuse(REFUSED, reason, 0, ticket)
@@ -112,9 +113,11 @@ class Host(Meeting):
         new = []
         for rank in range(1, self._world):
             key = self._keys.answer(self.nonce, rank)
-            if rank not in self._answers and self._store.there([key]):
-                fields = unpack(self._store.get(key), key, str, str, bytes)
-                self._answers[rank] = Answer(*fields)
+            if rank in self._answers:
+                continue
+            data = self._store.look(key)
+            if data is not None:
+                self._answers[rank] = Answer(*unpack(data, key, str, str, bytes))
                 new.append(rank)
         return new
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 import zlib
+from functools import partial
 from typing import Final
 
 from ..deadline import Deadline
@@ -86,6 +87,7 @@ class Rounds:
         finally:
             if noted:
                 self._store.delete(self._keys.where(self._rank))
+        ticket.later = partial(self._tidy, self.number)
         return [self._got[rank] for rank in range(self._world)]
 
     def advance(self) -> None:
@@ -94,15 +96,15 @@ class Rounds:
         self._got = {}
         self._published = False
 
-    def _tidy(self) -> None:
-        """Delete what nobody needs any more, while the others are on their way. Never raises.
+    def _tidy(self, number: int) -> None:
+        """Delete what nobody needs any more: while the others are on their way, or afterwards.
 
         This rank has read round n-1 from everybody, so everybody has read round n-2.
         """
-        if self._tidied == self.number:
+        if self._tidied == number:
             return
-        self._tidied = self.number
-        old = self.number - 2
+        self._tidied = number
+        old = number - 2
         met = self._met
         if old > 0:
             self._store.delete(self._key(old, self._rank))
@@ -112,8 +114,8 @@ class Rounds:
             self._store.delete(self._keys.ack(met.challenge))
         elif old == 0:
             self._store.delete(self._keys.answer(met.challenge, self._rank))
-        if self._rank == 0 and self.number > 1:
-            self._tidier.note(self._store, met.challenge, met.attempt, self._world, self.number - 1)
+        if self._rank == 0 and number > 1:
+            self._tidier.note(self._store, met.challenge, met.attempt, self._world, number - 1)
 
     # -- publishing ----------------------------------------------------------------------------
 
@@ -142,27 +144,36 @@ class Rounds:
         return [rank for rank in range(self._world) if rank not in self._got]
 
     def _ready(self) -> list[str]:
-        """One question for all ranks: with many of them, one each would swamp the store."""
         missing = self._missing()
-        keys = [self._key(self.number, rank) for rank in missing]
-        if keys and self._store.there(keys):
-            self._fetch(missing)
-            keys = []
-        self._tidy()
-        return keys
+        if len(missing) > 1:
+            # One question for all ranks: with many of them, one each would swamp the store.
+            if self._store.there([self._key(self.number, rank) for rank in missing]):
+                self._fetch(missing)
+        else:
+            self._look()
+        still = self._missing()
+        if still:
+            self._tidy(self.number)
+        return [self._key(self.number, rank) for rank in still]
 
     def _fetch(self, ranks: list[int]) -> None:
         for first in range(0, len(ranks), _AT_ONCE):
             some = ranks[first : first + _AT_ONCE]
             found = self._store.get_all([self._key(self.number, rank) for rank in some])
             for rank, data in zip(some, found, strict=True):
-                self._got[rank] = self._read(rank, data)
-                self._seen[rank] = time.monotonic()
+                self._take(rank, data)
 
     def _look(self) -> list[int]:
         """Read what is there, rank by rank, and return the ranks whose data is not."""
-        self._fetch([r for r in self._missing() if self._store.there([self._key(self.number, r)])])
+        for rank in self._missing():
+            data = self._store.look(self._key(self.number, rank))
+            if data is not None:
+                self._take(rank, data)
         return self._missing()
+
+    def _take(self, rank: int, manifest: bytes) -> None:
+        self._got[rank] = self._read(rank, manifest)
+        self._seen[rank] = time.monotonic()
 
     def _read(self, rank: int, manifest: bytes) -> bytes:
         key = self._key(self.number, rank)
@@ -189,8 +200,9 @@ class Rounds:
 
     def _check_stop(self) -> None:
         key = self._keys.stop(self._met.attempt)
-        if self._store.there([key]) and self._look():  # data first: what was published counts
-            _, rank, reason = unpack(self._store.get(key), key, str, int, str)
+        stopped = self._store.look(key)
+        if stopped is not None and self._look():  # data first: what was published counts
+            _, rank, reason = unpack(stopped, key, str, int, str)
             raise RankFailedError(
                 f"rank {rank} gave up while this rank waited in round {self.number}: {reason}",
                 rank=rank,
@@ -237,9 +249,10 @@ class Rounds:
     def _elsewhere(self, rank: int) -> str | None:
         key = self._keys.where(rank)
         try:
-            if not self._store.there([key]):
+            data = self._store.look(key)
+            if data is None:
                 return None
-            label, token, _ = unpack(self._store.get(key), key, str, str, int)
+            label, token, _ = unpack(data, key, str, str, int)
         except Exception:  # noqa: BLE001  (only the message would be poorer)
             return None
         same = token == self._met.tokens[rank] and label != self._label

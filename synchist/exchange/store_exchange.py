@@ -175,9 +175,9 @@ class StoreExchange:
         if not late:
             self._tidier.tidy(store)
             store.delete(keys.last(self._label))
-            challenge = keys.challenge
-            if store.there([challenge]) and met.challenge.encode() in store.get(challenge):
-                store.delete(challenge)  # else another history has met since
+            challenge = store.look(keys.challenge)
+            if challenge is not None and met.challenge.encode() in challenge:
+                store.delete(keys.challenge)  # else another history has met since
 
     # -- running -------------------------------------------------------------------------------
 

@@ -53,8 +53,9 @@ class Tidier:
             self._left = {}
             key = self._keys.last(self._label)
             try:
-                if store.there([key]):
-                    for entry in msgpack.unpackb(store.get(key)):
+                data = store.look(key)
+                if data is not None:
+                    for entry in msgpack.unpackb(data):
                         challenge, attempt, world, number = map(_check, entry, (str, str, int, int))
                         self._left[challenge] = (attempt, world, number)
             except Exception:  # noqa: BLE001  (what cannot be read cannot be tidied up)
@@ -83,9 +84,10 @@ class Tidier:
         key = self._keys.segment(attempt, number, rank)
         pieces = 0
         try:
-            if not store.there([key]):
+            data = store.look(key)
+            if data is None:
                 return
-            pieces = unpack(store.get(key), key, int, int, int, bytes)[0]
+            pieces = unpack(data, key, int, int, int, bytes)[0]
         except Exception:  # noqa: BLE001  (what cannot be read cannot be tidied up)
             pieces = 0
         store.delete(key)

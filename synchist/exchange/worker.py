@@ -6,6 +6,7 @@ must not be in it then, so it only waits for the result, in slices, up to the de
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -28,12 +29,17 @@ class Cancelled(BaseException):
 
 
 class Ticket:
-    """A job: what it does, whether it is still wanted, and what came of it."""
+    """A job: what it does, whether it is still wanted, and what came of it.
+
+    Attributes:
+        later: what is left to do when the caller has its result; best effort.
+    """
 
     def __init__(self, job: Callable[[Ticket], Any]) -> None:
         self.cancelled = False
         self.result: Any = None
         self.error: BaseException | None = None
+        self.later: Callable[[], None] | None = None
         self._job = job
         # A bare lock, released once: an Event does the same in twice the time.
         self._done = threading.Lock()
@@ -46,6 +52,9 @@ class Ticket:
         except BaseException as error:  # noqa: BLE001  (handed to the caller)
             self.error = error
         self._done.release()
+        if self.later is not None:
+            with contextlib.suppress(BaseException):  # the thread must live for the next job
+                self.later()
 
     def wait(self, seconds: float) -> bool:
         """Whether the job ends within `seconds`; for one caller, until it has returned True."""

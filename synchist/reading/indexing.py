@@ -133,7 +133,8 @@ class _Reader:
         found = [of_epoch(epoch, index, key) for epoch in epochs]
         if key is None:
             return found
-        found = [item for item in found if _complete(item)]
+        # What a slice gives is complete; to look again would cost as much as reading it.
+        found = [item for item in found if item is not MISSING and (whole or _complete(item))]
         if not found or (whole and not any(found)):
             raise KeyError(f"{key!r} was not recorded in the chosen batches of {_those(epochs)}")
         return found

@@ -2,11 +2,12 @@
 
 from .directory import DirectoryStore
 from .memory import MemoryStore
-from .protocol import CheckStore, CloneStore, MultiGetStore, Store
+from .protocol import CheckStore, CloneStore, CompareSetStore, MultiGetStore, Store
 
 __all__ = [
     "CheckStore",
     "CloneStore",
+    "CompareSetStore",
     "DirectoryStore",
     "MemoryStore",
     "MultiGetStore",

@@ -12,6 +12,7 @@ from ..errors import StoreError, SynchistError, UsageError
 __all__ = ["GuardedStore"]
 
 _PROBE_SECONDS: Final = 0.001
+_ABSENT: Final = "\0synchist: no such key"
 
 
 class GuardedStore:
@@ -21,7 +22,10 @@ class GuardedStore:
         self._store = store
         self._kind = type(store).__name__
         self.can_check = callable(getattr(store, "check", None))
+        self._compare_set = getattr(store, "compare_set", None)
         self._multi_get = getattr(store, "multi_get", None)
+        if _is_legacy(store):  # a multi_get takes 200 ms there, as long as 4000 gets
+            self._multi_get = None
 
     def set(self, key: str, value: bytes) -> None:
         """Put a value. It need not have arrived when this returns."""
@@ -39,17 +43,33 @@ class GuardedStore:
         except Exception as error:
             raise self._failed("get", key, error) from error
 
+    def look(self, key: str) -> bytes | None:
+        """The value of a key, or None when it is not there now."""
+        if self._compare_set is not None:
+            # One round trip, where `check` and `get` take three on a TCPStore. It changes nothing:
+            # what is not there is not put, and what is there is not what is expected.
+            try:
+                found = self._compare_set(key, _ABSENT, _ABSENT)
+            except Exception as error:
+                if not _is_unsupported(error):
+                    raise self._failed("compare_set", key, error) from error
+                self._compare_set = None
+            else:
+                value = self._bytes(key, found)
+                return None if value == _ABSENT.encode() else value
+        return self.get(key) if self.there([key]) else None
+
     def get_all(self, keys: list[str]) -> list[bytes]:
         """The values of keys that are known to be there."""
         if self._multi_get is None or len(keys) < 2:
             return [self.get(key) for key in keys]
         try:
             found = self._multi_get(keys)
-        except NotImplementedError:
+        except Exception as error:
+            if not _is_unsupported(error):
+                raise self._failed("multi_get", keys[0], error) from error
             self._multi_get = None
             return self.get_all(keys)
-        except Exception as error:
-            raise self._failed("multi_get", keys[0], error) from error
         if len(found) != len(keys):
             raise StoreError(f"{self._kind} answered {len(found)} of {len(keys)} keys")
         return [self._bytes(key, value) for key, value in zip(keys, found, strict=True)]
@@ -59,10 +79,10 @@ class GuardedStore:
         if self.can_check:
             try:
                 return bool(self._store.check(keys))
-            except NotImplementedError:
-                self.can_check = False
             except Exception as error:
-                raise self._failed("check", keys[0], error) from error
+                if not _is_unsupported(error):
+                    raise self._failed("check", keys[0], error) from error
+                self.can_check = False
         return self.wait(keys, _PROBE_SECONDS)
 
     def wait(self, keys: list[str], seconds: float) -> bool:
@@ -96,6 +116,25 @@ class GuardedStore:
         return StoreError(
             f"{self._kind}.{operation} failed (key {key!r}): {type(error).__name__}: {error}"
         )
+
+
+def _is_unsupported(error: Exception) -> bool:
+    """Whether the store has the method by name only.
+
+    A Python subclass of torch's Store inherits all of its methods, and those that it does not
+    override raise a bare RuntimeError.
+    """
+    text = str(error).lower()
+    return isinstance(error, NotImplementedError) or (
+        type(error) is RuntimeError and ("pure virtual" in text or "not implemented" in text)
+    )
+
+
+def _is_legacy(store: Any) -> bool:
+    """Whether this is a TCPStore without libuv, perhaps behind prefixes."""
+    while (under := getattr(store, "underlying_store", None)) is not None:
+        store = under
+    return getattr(store, "libuvBackend", True) is False
 
 
 def _is_timeout(error: Exception) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
-__all__ = ["CheckStore", "CloneStore", "MultiGetStore", "Store"]
+__all__ = ["CheckStore", "CloneStore", "CompareSetStore", "MultiGetStore", "Store"]
 
 
 @runtime_checkable
@@ -34,6 +34,17 @@ class CheckStore(Protocol):
 
     def check(self, keys: list[str], /) -> bool:
         """Whether every key is there now."""
+
+
+@runtime_checkable
+class CompareSetStore(Protocol):
+    """Optional: read a key that may not be there, in one round trip."""
+
+    def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
+        """Put `desired` under `key` if `expected` is there; the value that is there afterwards.
+
+        Where the key is not there, an `expected` that is not empty is returned, and nothing is put.
+        """
 
 
 @runtime_checkable

@@ -54,11 +54,16 @@ def test_ranks_shows_every_rank_of_the_world_also_one_that_recorded_nothing(
             h.ranks[3]
 
 
+def with_sign(value: float) -> tuple[float, float]:
+    """-0.0 counts as below 0."""
+    return value, math.copysign(1.0, value)
+
+
 RULES: dict[str, Any] = {
     "mean": lambda v, w: math.fsum(map(float.__mul__, v, w)) / math.fsum(w),
     "sum": lambda v, w: math.fsum(map(float.__mul__, v, w)),
-    "min": lambda v, w: min(v),
-    "max": lambda v, w: max(v),
+    "min": lambda v, w: min(v, key=with_sign),
+    "max": lambda v, w: max(v, key=with_sign),
     "count": lambda v, w: len(v),
     "first": lambda v, w: v[0],
     "last": lambda v, w: v[-1],

@@ -22,7 +22,7 @@ PUBLIC = {
         Opaque Registry decode encode register
     """,
     "synchist.stores": """
-        CheckStore CloneStore DirectoryStore MemoryStore MultiGetStore Store
+        CheckStore CloneStore CompareSetStore DirectoryStore MemoryStore MultiGetStore Store
     """,
     "synchist_torch": """
         distributed_history launch open_store real_batch_sizes
