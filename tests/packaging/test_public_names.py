@@ -24,6 +24,9 @@ PUBLIC = {
     "synchist.stores": """
         CheckStore CloneStore CompareSetStore DirectoryStore MemoryStore MultiGetStore Store
     """,
+    "synchist.testing": """
+        BrokenPromiseError CONTRACT_VERSION StoreTests check_history_over
+    """,
     "synchist_torch": """
         distributed_history launch open_store real_batch_sizes
     """,
