@@ -62,11 +62,13 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, st
     (folder / "test_kit.py").write_text(PROGRAM)
     report = folder / "report.xml"
     chosen = " or ".join(CAUGHT.values())
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    ours = {name: value for name, value in os.environ.items() if "XDIST" not in name}
+    # Four at once: these tests wait more than they compute.
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "4"]
     done = subprocess.run(
         [*command, f"--junit-xml={report}", f"--rootdir={folder}", "-k", chosen],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])},
+        env={**ours, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])},
         capture_output=True,
         text=True,
         timeout=100,
