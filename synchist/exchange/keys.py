@@ -17,7 +17,7 @@ class Keys:
     | key | written by | holds |
     | --- | --- | --- |
     | challenge | rank 0 | its nonce, the history it meets in |
-    | answer/C/r | rank r | its nonce, what it says of itself |
+    | answer/C/r | rank r | its nonce, what it says of itself, the history it meets in |
     | ack/C | rank 0 | the verdict on all answers |
     | stop/X | anyone | why attempt X, or the meeting of the rank with nonce X, is over |
     | A/n/r | rank r | round n: a manifest, with the payload if it fits |

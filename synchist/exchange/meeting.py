@@ -60,12 +60,14 @@ class Met:
         attempt: identity of the meeting, derived from everybody's nonces.
         facts: what every rank said of itself.
         tokens: for every rank, the identity of its process.
+        nonces: for every rank, the nonce that it met with.
     """
 
     challenge: str
     attempt: str
     facts: list[bytes]
     tokens: list[str]
+    nonces: list[str]
 
 
 @attrs.frozen
@@ -143,8 +145,13 @@ def answers_in(fields: list[Any], key: str) -> list[Answer]:
 
 def met_of(challenge: str, attempt: str, answers: list[Answer]) -> Met:
     """The meeting that these answers make."""
-    facts = [answer.facts for answer in answers]
-    return Met(challenge, attempt, facts, [answer.token for answer in answers])
+    return Met(
+        challenge,
+        attempt,
+        [answer.facts for answer in answers],
+        [answer.token for answer in answers],
+        [answer.nonce for answer in answers],
+    )
 
 
 def claimed(rank: int) -> str:

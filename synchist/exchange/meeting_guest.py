@@ -63,7 +63,7 @@ class Guest(Meeting):
 
     def _try(self, facts: bytes, _: Judge, deadline: Deadline, ticket: Ticket) -> Met:
         keys, store = self._keys, self._store
-        mine = pack(self.nonce, self._token, facts)
+        mine = pack(self.nonce, self._token, facts, self._label)
         found: list[Any] = []
         turn = itertools.count()
 
@@ -146,9 +146,12 @@ class Guest(Meeting):
     def _check_answer(self, key: str, mine: bytes) -> None:
         """Raise when another process overwrote this rank's answer."""
         theirs = self._store.look(key)
-        if theirs is None or theirs == mine:
+        if theirs is None:  # an earlier history of this rank tidied up behind itself
+            self._post(mine)
             return
-        nonce = unpack(theirs, key, str, str, bytes)[0]
+        if theirs == mine:
+            return
+        nonce = unpack(theirs, key, str, str, bytes, str)[0]
         if nonce == self.nonce:
             return
         reason = claimed(self._rank)

@@ -117,7 +117,7 @@ class Host(Meeting):
                 continue
             data = self._store.look(key)
             if data is not None:
-                self._answers[rank] = Answer(*unpack(data, key, str, str, bytes))
+                self._answers[rank] = Answer(*unpack(data, key, str, str, bytes, str)[:3])
                 new.append(rank)
         return new
 

@@ -19,6 +19,7 @@ from ..stores.guard import GuardedStore
 from .keys import Keys
 from .meeting import Met
 from .notes import names_of, pack, unpack
+from .restarts import begun_anew, begun_anew_error
 from .tidying import Tidier
 from .waiting import Reminder, wait_until
 from .worker import Ticket
@@ -71,6 +72,7 @@ class Rounds:
             nonlocal noted
             self._check_stop()
             self._check_left()
+            self._check_restarts()
             reminder.tick(waited)
             if waited >= note_after and not noted:
                 noted = True
@@ -225,6 +227,14 @@ class Rounds:
                     reason="closed its history",
                     round=self.number,
                 )
+
+    def _check_restarts(self) -> None:
+        # Rank 0 as well: it may have learned of a restart, and wait in the next meeting.
+        ranks = dict.fromkeys([*self._missing(), *([0] if self._rank else [])])
+        rank = begun_anew(self._store, self._keys, self._met, self._label, ranks)
+        # Data first: a rank that went on after this round may be in its next meeting already.
+        if rank is not None and self._look():
+            raise begun_anew_error(rank, self.number)
 
     def _late(self, missing: list[int], deadline: Deadline) -> SyncTimeoutError:
         now = time.monotonic()

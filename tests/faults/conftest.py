@@ -37,6 +37,7 @@ class Rank:
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
         self.rank = -1
+        self.address = ""
         self._signalled = False
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._errors: list[str] = []
@@ -46,6 +47,7 @@ class Rank:
 
     def begin(self, scenario: str, rank: int, world: int, address: str) -> None:
         self.rank = rank
+        self.address = address
         self._write(f"{scenario} {rank} {world} {address}")
 
     def _read(self) -> None:
@@ -126,6 +128,14 @@ class Rank:
                     pipe.close()
 
 
+def fresh_address(kind: str, folder: Path) -> str:
+    if kind != "tcp":
+        return f"{kind}://{folder / 'store'}"
+    with socket.socket() as free:  # open_store wants to know the port beforehand
+        free.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{free.getsockname()[1]}"
+
+
 @pytest.fixture(scope="session")
 def idle() -> Iterator[dict[bool, list[Rank]]]:
     """Ranks that can be used again, with torch (which takes seconds to import) and without."""
@@ -137,18 +147,20 @@ def idle() -> Iterator[dict[bool, list[Rank]]]:
 
 @pytest.fixture
 def start(tmp_path: Path, idle: dict[bool, list[Rank]]) -> Iterator[Callable[..., list[Rank]]]:
-    """`start(scenario, world, kind)`: one process for each rank; `kind` is dir, tcp or file."""
+    """`start(scenario, world, kind)`: one process for each rank; `kind` is dir, tcp or file.
+
+    `present`: only these ranks; `address`: of a store that others use already.
+    """
     used: list[tuple[bool, Rank]] = []
 
     def run(
-        scenario: str, world: int = 2, kind: str = "dir", present: list[int] | None = None
+        scenario: str,
+        world: int = 2,
+        kind: str = "dir",
+        present: list[int] | None = None,
+        address: str = "",
     ) -> list[Rank]:
-        if kind == "tcp":
-            with socket.socket() as free:  # open_store wants to know the port beforehand
-                free.bind(("127.0.0.1", 0))
-                address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-        else:
-            address = f"{kind}://{tmp_path / 'store'}"
+        address = address or fresh_address(kind, tmp_path)
         torch = kind != "dir"
         new = []
         for number in present or range(world):

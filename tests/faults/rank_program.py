@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from synchist import DirectoryStore, History, SynchistError, SyncTimeoutError
+from synchist import DirectoryStore, History, RankFailedError, SynchistError, SyncTimeoutError
 
 
 def store_at(address: str, rank: int, world: int) -> Any:
@@ -97,6 +97,27 @@ def until_killed(store: Any, rank: int, world: int) -> Any:
         h.sync()
         if epoch == 3:
             mark("running")
+
+
+def goes_on_when_one_restarts(store: Any, rank: int, world: int) -> Any:
+    """Three epochs; a rank that is told of a restart attaches, and the epoch is not lost."""
+    told = []
+    h = History(store=store, rank=rank, world_size=world, timeout=60)
+    with h:
+        began_with = len(h)
+        while len(h) < 3:
+            if len(h.local) <= len(h):  # else it was recorded before the other rank was lost
+                fill_epoch(h, rank, len(h), "run")
+            if len(h) == 2:
+                mark("two epochs")
+                if rank == world - 1 and not began_with:
+                    wait_for_line()  # it is killed here
+            try:
+                h.sync()
+            except RankFailedError as error:
+                told.append([error.rank, error.reason])
+                h.attach(store=store, rank=rank, world_size=world)
+        return [began_with, told, len(h), h.digest()]
 
 
 def second_run(store: Any, rank: int, world: int) -> Any:

@@ -105,6 +105,19 @@ def test_a_killed_rank_ends_the_others_by_their_deadline(start: Start, kind: str
     assert found["seconds"] < 5
 
 
+@STORES
+def test_only_one_rank_restarts_and_the_run_goes_on_without_a_wait(start: Start, kind: str) -> None:
+    zero, one = start("goes_on_when_one_restarts", 2, kind)
+    assert (zero.marked(), one.marked()) == ("two epochs", "two epochs")
+    one.send(signal.SIGKILL)
+    (again,) = start("goes_on_when_one_restarts", 2, kind, present=[1], address=zero.address)
+    assert again.marked() == "two epochs"
+    survivor, fresh = results([zero, again])
+    assert survivor[:3] == [0, [[1, "restarted"]], 3]
+    assert fresh[:3] == [2, [], 3]
+    assert survivor[3] == fresh[3]
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_dead_or_stopped_store_host_ends_the_others_by_their_deadline(
     start: Start, how: signal.Signals
