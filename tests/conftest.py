@@ -1,14 +1,18 @@
-"""Shared set-up: threads of torch, Hypothesis profiles, who runs where, and marks."""
+"""Shared set-up: threads of torch, Hypothesis profiles, who runs where, marks, ranks as threads."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from synchist import History, MemoryStore
 
 # Several ranks share the cores, here and in every child process: one thread each. Set before torch
 # loads.
@@ -67,3 +71,57 @@ def _has_cuda() -> bool:
     import torch
 
     return torch.cuda.is_available()
+
+
+# Histories of several ranks in one process: each rank writes in turn, all sync at once.
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patience_with_the_machine() -> Iterator[None]:
+    """A machine that stands still for a second must not look like a store that is dead."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("synchist.exchange.worker._GRACE_SECONDS", 30.0)
+        yield
+
+
+@pytest.fixture(scope="session")
+def world() -> Callable[..., list[History]]:
+    """`world(n, **options)`: the histories of n ranks on one store."""
+
+    def make(size: int, **options: Any) -> list[History]:
+        store = MemoryStore()
+        options = {"timeout": 30.0, **options}
+        return [History(store=store, rank=r, world_size=size, **options) for r in range(size)]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def at_once() -> Callable[..., list[Any]]:
+    """`at_once(calls)`: what each call gave, or the exception it raised; each in its thread."""
+
+    def run(calls: Iterable[Callable[[], Any]]) -> list[Any]:
+        def outcome(call: Callable[[], Any]) -> Any:
+            try:
+                return call()
+            except Exception as error:  # noqa: BLE001  (the test looks at it)
+                return error
+
+        calls = list(calls)
+        with ThreadPoolExecutor(len(calls)) as pool:
+            return list(pool.map(outcome, calls))
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def sync_all(at_once: Callable[..., list[Any]]) -> Callable[[Sequence[History]], None]:
+    """`sync_all(histories)`: one sync of all of them; the first error is raised."""
+
+    def sync(histories: Sequence[History]) -> None:
+        for rank, outcome in enumerate(at_once([h.sync for h in histories])):
+            if outcome is not None:
+                outcome.add_note(f"on rank {rank}")
+                raise outcome
+
+    return sync

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,14 +12,6 @@ from synchist import History, MemoryStore, UsageError
 
 PATIENCE = 30.0
 """Seconds that a rank waits for the others; no run comes near it unless it is stuck."""
-
-
-@pytest.fixture(scope="session", autouse=True)
-def patience_with_the_machine() -> Iterator[None]:
-    """A machine that stands still for a second must not look like a store that is dead."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("synchist.exchange.worker._GRACE_SECONDS", PATIENCE)
-        yield
 
 
 @pytest.fixture(scope="session")
