@@ -60,6 +60,11 @@ class Recorder:
 
     # -- opening -------------------------------------------------------------------------------
 
+    @property
+    def open_epoch(self) -> int | None:
+        """Index of the epoch that `record` records in, or None before the first `new_epoch()`."""
+        return None if self._epoch < 0 else self._epoch
+
     def new_epoch(self, values: Values | None = None, /, **named: Any) -> None:
         """Open the next epoch, and record the given epoch values in it.
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
-import torch.distributed as dist
-
-from synchist import History, Store, UsageError
-from synchist_torch._default_store import default_store
-from synchist_torch.environment import environment_store, place
+from synchist import History, Store
+from synchist_torch.finding import find
 
 __all__ = ["distributed_history"]
 
@@ -46,24 +43,13 @@ def distributed_history(
         UsageError: only a part is given and the rest is nowhere to be found.
         StoreError: the store could not be reached within `timeout`.
     """
-    initialised = dist.is_initialized()
-    found = (dist.get_rank(), dist.get_world_size()) if initialised else place()
-    if found is None:
-        if store is None and rank is None and world_size in (None, 1):
-            return History(timeout=timeout, **options)
-        if rank is None or world_size is None:
-            raise UsageError(
-                "no process group is initialised and RANK and WORLD_SIZE are not set: give both "
-                "rank= and world_size=, start with torchrun, or call init_process_group first"
-            )
-        found = (rank, world_size)
-    rank = found[0] if rank is None else rank
-    world_size = found[1] if world_size is None else world_size
-    if store is None:
-        if world_size == 1:
-            return History(timeout=timeout, **options)
-        if initialised:
-            store = cast(Store, default_store(timeout))
-        else:
-            store = cast(Store, environment_store(rank, world_size, timeout))
-    return History(store=store, rank=rank, world_size=world_size, timeout=timeout, **options)
+    found = find(store, rank, world_size, timeout)
+    if found.store is None:
+        return History(timeout=timeout, **options)
+    return History(
+        store=found.store,
+        rank=found.rank,
+        world_size=found.world_size,
+        timeout=timeout,
+        **options,
+    )

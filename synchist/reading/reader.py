@@ -98,6 +98,27 @@ class Reader:
         epochs: list[dict[str, Any]] = self[:]
         return epochs
 
+    def names(self, epoch: int = -1) -> list[str]:
+        """Names of the values of an epoch, its batch values not included. Never communicates.
+
+        Raises:
+            IndexError: no such epoch.
+            NotSyncedError: this rank's own pending records would change the answer.
+
+        Example:
+            >>> from synchist import History
+            >>> h = History()
+            >>> h.new_epoch(lr=0.1)
+            >>> h.names()
+            ['lr']
+        """
+        source, guard = self._source(), self._guard()
+        (number,) = _epochs(source, guard, epoch)
+        guard.values([number], ALL)
+        return list(
+            dict.fromkeys(n for part in source.parts(number).values() for n in part.names())
+        )
+
     def per_rank(self, epoch: int, name: str) -> dict[int, Any]:
         """What each rank recorded under an epoch value's name: `{rank: value}`, ranks ascending.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import synchist
+import synchist_skorch
 import synchist_torch
 
 ROOT = Path(__file__).parents[2]
@@ -17,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 def test_pytest_collects_the_examples_of_every_package(pytestconfig: pytest.Config) -> None:
     assert pytestconfig.getoption("doctestmodules")
     roots = [(ROOT / path).resolve() for path in pytestconfig.getini("testpaths")]
-    for package in (synchist, synchist_torch):
+    for package in (synchist, synchist_skorch, synchist_torch):
         source = Path(inspect.getfile(package)).resolve()
         assert any(root in source.parents for root in roots), package.__name__
 

@@ -16,7 +16,7 @@ import synchist
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PUBLIC = ["synchist", "synchist.codec", "synchist.stores", "synchist_torch"]
+PUBLIC = ["synchist", "synchist.codec", "synchist.stores", "synchist_skorch", "synchist_torch"]
 
 
 def named_in_reference() -> set[str]:

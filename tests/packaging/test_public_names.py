@@ -27,6 +27,9 @@ PUBLIC = {
     "synchist.testing": """
         BrokenPromiseError CONTRACT_VERSION StoreTests check_history_over
     """,
+    "synchist_skorch": """
+        SkorchHistory SyncedHistoryMixin
+    """,
     "synchist_torch": """
         distributed_history launch open_store real_batch_sizes
     """,

@@ -93,6 +93,7 @@ def test_the_source_distribution_holds_what_its_own_tests_need(built: Path) -> N
         "CHANGELOG.md",
         "LICENSE",
         "README.md",
+        "adapters/synchist_skorch/py.typed",
         "adapters/synchist_torch/py.typed",
         "constraints.txt",
         "pyproject.toml",
