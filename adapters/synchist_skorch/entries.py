@@ -83,16 +83,13 @@ class Row(_Written):
         writer: where writes go while it is open.
     """
 
-    __slots__ = ("__weakref__", "writer")
+    __slots__ = ("writer",)
 
-    def __init__(
-        self, values: Mapping[str, Any] | None = None, writer: weakref.ref[Any] | None = None
-    ) -> None:
-        super().__init__(values or {})
-        self.writer = writer
+    writer: weakref.ref[Any] | None
 
     def _write(self, name: str, value: Any) -> None:
-        writer: Writer | None = self.writer() if self.writer is not None else None
+        ref = getattr(self, "writer", None)
+        writer: Writer | None = None if ref is None else ref()
         if writer is None:
             raise UsageError(
                 f"cannot write {name!r} to this batch: it is closed, or another rank's; record "
@@ -163,10 +160,9 @@ class Epoch(_Written):
         """The rows that count as that rank's own: those that were loaded, and those it opened."""
         return [*self.rows.get(LOADED, ()), *self.rows.get(rank, ())]
 
-    def add_row(self, rank: int, row: Row) -> None:
-        """Put a row that this rank has just opened behind all others."""
-        self.rows.setdefault(rank, []).append(row)
-        list.append(self[BATCHES], row)
+    def row_lists(self, rank: int) -> tuple[list[Row], list[Row]]:
+        """Where a row that this rank opens has to be put: behind its own, and behind all others."""
+        return self.rows.setdefault(rank, []), self[BATCHES]
 
     def arrange_rows(self) -> None:
         """Loaded rows first, then by batch and rank, as skorch's history has them."""

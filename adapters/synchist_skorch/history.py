@@ -95,11 +95,11 @@ class SkorchHistory(Placed):
 
     def new_batch(self) -> None:
         """Open the next batch of the open epoch. Does not communicate."""
-        shared = self._join()
-        if shared is None:
-            PlainHistory.new_batch(self)
-        else:
+        shared = self._shared or self._join()
+        if shared is not None:
             shared.new_batch()
+        else:
+            PlainHistory.new_batch(self)
 
     def record(self, attr: str, value: Any) -> None:
         """Record a value of the epoch.
@@ -125,11 +125,11 @@ class SkorchHistory(Placed):
         Raises:
             UnsupportedTypeError: ranks cannot share the value exactly; nothing was recorded.
         """
-        shared = self._shared if self._joined else self._join()
-        if shared is None:
-            PlainHistory.record_batch(self, attr, value)
-        else:
+        shared = self._shared or self._join()
+        if shared is not None:
             shared.record_batch(attr, value)
+        else:
+            PlainHistory.record_batch(self, attr, value)
 
     # -- talking -------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ class Merging:
         self._lengths: dict[int, int] = {}  # by rank, how many of its epochs are shown
         self._checked = 0  # epochs whose scores were compared
         self._warned: set[str] = set()
+        self._own_too = True
         self.find_ranks()
 
     def find_ranks(self) -> None:
@@ -41,6 +42,7 @@ class Merging:
         for rank, view in self._core.ranks.items():
             self.views[rank] = view
             self._lengths.setdefault(rank, 0)
+        self._own_too = True
 
     def drop(self, epoch: Epoch) -> None:
         """It was deleted."""
@@ -62,14 +64,23 @@ class Merging:
             # Its last epoch was open; earlier ones change by edits only.
             numbers.update(range(max(0, before - 1), self._lengths[rank]))
         deleted = set[int]().union(*(edits.deleted for edits in self.edits.values()))
-        gone = [epoch for number, epoch in self.epochs.items() if number in deleted]
+        gone = [self.epochs[number] for number in deleted if number in self.epochs]
         for epoch in gone:
             list.pop(items, _position(items, epoch.number))
         for number in sorted(numbers - deleted):
             epoch = self.epoch(items, number, writer)
             self._merge_rows(epoch)
             self._merge_values(epoch)
+        self._own_too = False
         return gone
+
+    def _has_news(self, rank: int, epoch: Epoch) -> bool:
+        """Whether what a rank shared of an epoch may not be shown yet.
+
+        This rank's own records are shown when they are made; but for those that it made before
+        this copy of the history was there, and objects that may have changed since.
+        """
+        return rank != self._core.rank or self._own_too or bool(epoch.odd)
 
     def epoch(self, items: list[Any], number: int, writer: weakref.ref[Any]) -> Epoch:
         """The epoch of that number; it is made, and put into the list, where it is not there."""
@@ -97,7 +108,7 @@ class Merging:
 
     def _merge_rows(self, epoch: Epoch) -> None:
         for rank, view in self.views.items():
-            if epoch.number >= len(view):
+            if epoch.number >= self._lengths[rank] or not self._has_news(rank, epoch):
                 continue
             rows = epoch.rows.setdefault(rank, [])
             # What was loaded is rank 0's in what is shared, and shown as nobody's.
@@ -118,7 +129,7 @@ class Merging:
         found: dict[str, Any] = {}
         for rank in self.views:
             own = rank == self._core.rank
-            for name in self._names(rank, number):
+            for name in self._names(rank, number) if self._has_news(rank, epoch) else ():
                 if name in epoch.agreed:
                     continue
                 if own and name not in epoch.own:  # this rank recorded it in an earlier life

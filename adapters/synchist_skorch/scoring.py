@@ -76,7 +76,7 @@ class _Score:
     def __call__(self, net: Any, X: Any, y: Any) -> float:  # noqa: N803  (as skorch has it)
         self.asked = True
         callback = self._callback
-        samples = _samples(callback, X, y)
+        samples = _samples(net, callback, X, y)
         if samples == 0:  # all of them were padding
             try:
                 joined: float = net.history.agree(callback.name_)
@@ -88,9 +88,10 @@ class _Score:
         return agreed
 
 
-def _samples(callback: Any, X: Any, y: Any) -> int:  # noqa: N803
+def _samples(net: Any, callback: Any, X: Any, y: Any) -> int:  # noqa: N803
     """How many samples the score is of."""
-    if callback.y_preds_:
+    cached = callback.use_caching if net.use_caching == "auto" else net.use_caching
+    if cached:
         return sum(get_len(batch) for batch in callback.y_preds_)
     return int(get_len(X if y is None else y))
 

@@ -9,7 +9,7 @@ rank recorded and of what all ranks agreed on.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
 from typing import Any, Final
 
@@ -22,7 +22,9 @@ from synchist_skorch.merging import EDITS, Merging
 
 __all__ = ["Shared"]
 
-_PLAIN: Final = frozenset({float, int, bool, str, type(None)})
+_NUMBERS: Final = frozenset({float, int, bool, type(None)})
+_NO_NAMES: Final[frozenset[str]] = frozenset()
+_PLAIN: Final = _NUMBERS | {str}
 
 
 class Shared:
@@ -36,12 +38,18 @@ class Shared:
     def __init__(self, core: History) -> None:
         self.core = core
         self.adrift = False
+        self._ref = weakref.ref(self)
         self._forget()
 
     def _forget(self) -> None:
         self._merging = Merging(self.core)
         self._open: Epoch | None = None
         self._row: Row | None = None
+        self._row_lists: tuple[list[Row], list[Row]] | None = None  # of the open epoch
+        self._rows: list[Row] = []  # closed rows that are not in the history that is shared
+        self._names: set[str] = set()  # names of batch values that were recorded before
+        # Those names while the open row is here only, so that one test answers three questions.
+        self._quick: Set[str] = _NO_NAMES
         self._checked = False
 
     @property
@@ -52,9 +60,11 @@ class Shared:
 
     def new_epoch(self, items: list[Any]) -> None:
         """Open an epoch."""
+        self._hand_over()
         self.core.new_epoch()
         self._close_row()
-        self._open = self._merging.epoch(items, self._number(), weakref.ref(self))
+        self._open = self._merging.epoch(items, self._number(), self._ref)
+        self._row_lists = self._open.row_lists(self.core.rank)
 
     def _number(self) -> int:
         number = self.core.open_epoch
@@ -63,27 +73,54 @@ class Shared:
 
     def new_batch(self) -> None:
         """Open a batch of the open epoch."""
-        if self._open is None:
+        if self._row_lists is None:
             raise UsageError("new_batch() before new_epoch(): call new_epoch() first")
-        self.core.new_batch()
-        self._close_row()
-        self._row = Row(writer=weakref.ref(self))
-        self._open.add_row(self.core.rank, self._row)
+        row = self._row
+        if row is not None:
+            row.writer = None
+            if self._quick is not _NO_NAMES:
+                self._rows.append(row)
+        self._row = row = Row()
+        row.writer = self._ref
+        self._quick = self._names
+        own, shown = self._row_lists
+        own.append(row)
+        list.append(shown, row)
 
     def _close_row(self) -> None:
-        if self._row is not None:
-            self._row.writer = None
-        self._row = None
+        row, self._row = self._row, None
+        if row is not None:
+            row.writer = None
+            if self._quick is not _NO_NAMES:
+                self._rows.append(row)
+        self._quick = _NO_NAMES
 
     def record_batch(self, name: str, value: Any) -> None:
         """Record a value in the open batch."""
-        row, epoch = self._row, self._open
+        if type(value) in _NUMBERS and type(name) is str and name in self._quick:
+            dict.__setitem__(self._row, name, value)  # type: ignore[index]
+            return
+        self._hand_over()
         self.core.record_batch(name, value)  # says what is wrong where no batch is open
+        row, epoch = self._row, self._open
         assert row is not None
         assert epoch is not None
+        self._names.add(name)
         dict.__setitem__(row, name, value)
         if type(value) not in _PLAIN:
             epoch.odd.add(len(epoch.rows[self.core.rank]) - 1)
+
+    def _hand_over(self) -> None:
+        """Give the rows that are only here to the history that is shared.
+
+        A row of numbers is given as a whole, and late, which takes a fraction of the time.
+        """
+        for row in self._rows:
+            self.core.new_batch(row)
+        self._rows = []
+        if self._row is not None and self._quick is not _NO_NAMES:
+            self._quick = _NO_NAMES
+            self.core.new_batch(self._row)
 
     def record(self, items: list[Any], name: str, value: Any) -> None:
         """Record a value in the open epoch, or in the last one where that was deleted."""
@@ -132,7 +169,8 @@ class Shared:
         self._merging.drop(epoch)
         if epoch is self._open:
             self._close_row()
-            self._open = None
+            self._rows = []
+            self._open = self._row_lists = None
 
     def _edit(self, edits: Edits) -> None:
         self.core.attributes[EDITS] = edits.to_value()  # first, because it may refuse a value
@@ -197,6 +235,7 @@ class Shared:
                 all raise `DivergenceError`, at once.
             timeout: seconds.
         """
+        self._hand_over()
         if point is None:
             self.core.sync(timeout=timeout)
         else:
@@ -208,6 +247,7 @@ class Shared:
         self, items: list[Any], name: str, bring: Mapping[str, Any], timeout: float | None
     ) -> Any:
         """`History.agree`; `bring` holds this rank's value, if it has one."""
+        self._hand_over()
         epoch = self._open
         try:
             agreed = self.core.agree(name, timeout=timeout, **bring)
@@ -226,7 +266,7 @@ class Shared:
             self._merging.find_ranks()
             check_loaded(self._merging.views)
             self._checked = True
-        for epoch in self._merging.merge(items, weakref.ref(self)):
+        for epoch in self._merging.merge(items, self._ref):
             self._drop(epoch)
 
     def check_scores(self, *, final: bool) -> list[str]:
@@ -250,6 +290,7 @@ class Shared:
 
     def attach(self, items: list[Any], store: Any, rank: int, world_size: int) -> None:
         """Go on over this store."""
+        self._hand_over()
         before = self.core.rank
         self.core.attach(store=store, rank=rank, world_size=world_size)
         self.adrift = False
@@ -257,9 +298,10 @@ class Shared:
         if rank != before:  # a copy of another rank's: show what was synced, and nothing else
             list.clear(items)
             self._forget()
-            self._merging.merge(items, weakref.ref(self))
+            self._merging.merge(items, self._ref)
 
     def __getstate__(self) -> dict[str, Any]:
+        self._hand_over()
         return {
             "core": self.core,
             "merging": self._merging.state(),
@@ -270,13 +312,15 @@ class Shared:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.core = state["core"]
         self.adrift = True
+        self._ref = weakref.ref(self)
         self._forget()
-        self._merging.restore(state["merging"], weakref.ref(self))
+        self._merging.restore(state["merging"], self._ref)
         if state["open"] is not None:
             self._open = self._merging.epochs[state["open"]]
+            self._row_lists = self._open.row_lists(self.core.rank)
         if state["row"] and self._open is not None:
             self._row = self._open.rows[self.core.rank][-1]
-            self._row.writer = weakref.ref(self)
+            self._row.writer = self._ref
 
     def epochs(self) -> list[Epoch]:
         """The epochs, for the list of a copy."""

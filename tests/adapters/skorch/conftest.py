@@ -72,8 +72,9 @@ def sync_all(at_once: Callable[..., list[Any]]) -> Callable[[Sequence[SkorchHist
     return sync
 
 
-@pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+@pytest.fixture(scope="module")
+def programs() -> Iterator[Callable[[str], ModuleType]]:
     """`programs(name)`: a module of functions to launch; started processes find it as well."""
-    monkeypatch.syspath_prepend(str(PROGRAMS))
-    return importlib.import_module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(PROGRAMS))
+        yield importlib.import_module

@@ -213,9 +213,12 @@ def test_ranks_that_open_more_epochs_show_them_to_the_others(
     sync_all(histories)
     assert [history[:, "epoch"] for history in histories] == [[1, 2, 3]] * 2
     histories[0].record("mine", 1)  # still in the epoch that this rank opened last
+    histories[0][2]["late"] = 2  # in one that it never opened
     sync_all(histories)
     for history in histories:
         assert ["mine" in epoch for epoch in history] == [True, False, False]
+        assert history.per_rank(2, "late") == {0: 2}
+        assert history[2, "late"] == 2
     for history in histories:
         record_epoch(history, batches=1, epoch=4)
     sync_all(histories)

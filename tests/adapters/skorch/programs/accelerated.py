@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from accelerate import Accelerator
-from nets import TIMEOUT, net, only_on_rank_0, samples, weights, without_dur, OnRank0
+from nets import TIMEOUT, OnRank0, net, only_on_rank_0, samples, weights, without_dur
 from skorch import NeuralNetClassifier
 from skorch.callbacks import Checkpoint, EarlyStopping, EpochScoring
 from skorch.hf import AccelerateMixin
@@ -21,9 +20,9 @@ class CpuAccelerator(Accelerator):
     """accelerate 1.15 wraps criteria without parameters on several CPU processes, which fails."""
 
     def prepare(self, *objects: Any, **options: Any) -> Any:
-        if len(objects) == 1 and isinstance(objects[0], nn.Module):
-            if not any(p.requires_grad for p in objects[0].parameters()):
-                return objects[0]
+        only = objects[0] if len(objects) == 1 else None
+        if isinstance(only, nn.Module) and not any(p.requires_grad for p in only.parameters()):
+            return only
         return super().prepare(*objects, **options)
 
 
@@ -80,6 +79,18 @@ def accelerated(folder: str) -> dict[str, Any]:
         fitted.load_params(checkpoint=dict(fitted.callbacks_)["best"])
         assert fitted.history is history
         results[cls.__name__]["loaded"] = len(history)
+    few = net(  # 10 samples for validation: on some ranks all of them are padding
+        Outside,
+        history=SkorchHistory(timeout=TIMEOUT, name="few"),
+        accelerator=accelerator,
+        batch_size=16,
+        callbacks=[EpochScoring("accuracy", name="gathered", use_caching=False)],
+    )
+    few.fit(X[:50], y[:50])
+    results["few"] = (
+        [few.history[:, name] for name in ("valid_acc", "gathered", "valid_acc_best")],
+        few.history.per_rank(-1, "valid_acc"),
+    )
     wrong = net(
         Outside,
         history=SkorchHistory(

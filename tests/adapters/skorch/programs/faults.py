@@ -6,6 +6,8 @@ import copy
 import pickle
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
@@ -21,7 +23,7 @@ from nets import (
     weights,
     without_dur,
 )
-from skorch.callbacks import BatchScoring, Callback, Checkpoint, EpochScoring
+from skorch.callbacks import BatchScoring, Callback
 from skorch.utils import train_loss_score
 
 from synchist import Store, SynchistWarning
@@ -41,25 +43,26 @@ def own_store() -> Any:
     return store
 
 
+VALUES = {
+    "np.float32": np.float32(0.1),
+    "np.int64": np.int64(3),
+    "array": np.arange(3),
+    "bytes": b"x",
+    "set": {1},
+    "tuple": (1, (2,)),
+}
+
+
 class Values(Callback):
     """Records what JSON refuses."""
 
-    values = {
-        "np.float32": np.float32(0.1),
-        "np.int64": np.int64(3),
-        "array": np.arange(3),
-        "bytes": b"x",
-        "set": {1},
-        "tuple": (1, (2,)),
-    }
-
     def on_batch_end(self, net: Any, training: bool = False, **_: Any) -> None:
         if training:
-            for name, value in self.values.items():
+            for name, value in VALUES.items():
                 net.history.record_batch(name, value)
 
     def on_epoch_end(self, net: Any, **_: Any) -> None:
-        for name, value in self.values.items():
+        for name, value in VALUES.items():
             net.history.record(name, value)
 
 
@@ -96,7 +99,7 @@ def run() -> dict[str, Any]:
         ("own", own),
         *only_on_rank_0(OnRank0()),
     ]
-    fitted = net(Plain, history=history("faults"), callbacks=callbacks, max_epochs=2)
+    fitted = net(Plain, history=history("faults"), callbacks=callbacks)
     X, y = shard(seed=0)  # noqa: N806
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -105,7 +108,7 @@ def run() -> dict[str, Any]:
     results["first"] = losses(fitted)
     results["wrong own rows"] = dict(fitted.callbacks_)["own"].wrong
     results["values"] = [
-        {name: row[name] for name in Values.values} for row in fitted.history[0, "batches", :4]
+        {name: row[name] for name in VALUES} for row in fitted.history[0, "batches", :4]
     ]
     results["keys"] = store.num_keys()
 
@@ -155,21 +158,13 @@ def losses(fitted: Any) -> dict[str, Any]:
         "valid_loss": history[-1, "valid_loss"],
         "best": history[:, "valid_loss_best"],
         "epochs": len(history),
+        "batches": sum(history.per_rank(-1, "train_batch_count").values()),
     }
 
 
-def ignored() -> Any:
-    """Scores that differ by rank are told of once; that is tested where they are expected."""
-    context = warnings.catch_warnings()
-    context.__enter__()
-    warnings.simplefilter("ignore", SynchistWarning)
-    return Closing(context)
-
-
-class Closing:
-    def __init__(self, context: Any) -> None:
-        self.context = context
-
-    def __enter__(self) -> None: ...
-    def __exit__(self, *error: Any) -> None:
-        self.context.__exit__(*error)
+@contextmanager
+def ignored() -> Iterator[None]:
+    """Scores that differ by rank are told of; where they are expected, that is tested."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SynchistWarning)
+        yield

@@ -1,0 +1,21 @@
+"""All programs one after another, because starting processes with torch takes seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import accelerated
+import decisions
+import faults
+
+
+def run(folder: str) -> dict[str, Any]:
+    """What each program found on this rank."""
+    return {
+        "faults": faults.run(),
+        "decide": decisions.decide(folder),
+        "survive": decisions.survive(folder),
+        "ragged": decisions.ragged(),
+        "disagree": decisions.disagree(),
+        "accelerated": accelerated.accelerated(folder),
+    }
