@@ -150,7 +150,7 @@ class SkorchHistory(Placed):
         self, point: str | None, *, timeout: float | None = None, final: bool = False
     ) -> None:
         """Sync at a named point of the training; ranks at another one all raise."""
-        shared = self._join()
+        shared = self._talking()
         if shared is None:
             return
         shared.sync(self, point, timeout)
@@ -188,7 +188,7 @@ class SkorchHistory(Placed):
             >>> history.agree("score", 0.5, reduce="mean", weight=100)
             0.5
         """
-        shared = self._join()
+        shared = self._talking()
         bring = {} if value is _UNSET else {"value": value, "weight": weight}
         if reduce is not None:
             bring["reduce"] = reduce

@@ -27,8 +27,13 @@ class Placed(AsList):
                 self._shared = Shared(core)
                 if len(self):
                     self._shared.load(self, list(self))
-        elif self._shared is not None and self._shared.adrift:
-            self._rejoin(self._shared)
+        return self._shared
+
+    def _talking(self) -> Shared | None:
+        """The same, about to talk to the others: a copy looks where it is now."""
+        shared = self._join()
+        if shared is not None and shared.adrift:
+            self._rejoin(shared)
         return self._shared
 
     def _rejoin(self, shared: Shared) -> None:
@@ -53,10 +58,14 @@ class Placed(AsList):
         Raises:
             UsageError: the history stands elsewhere already.
         """
-        if not self._joined:
-            self._place.rank = rank if self._place.rank is None else self._place.rank
-            self._place.world_size = self._place.world_size or world_size
-        place = (self.rank, self.world_size)
+        shared = self._shared
+        if self._joined and (shared is None or not shared.adrift):
+            place = (self.rank, self.world_size)
+        else:
+            given = self._place
+            given.rank = rank if given.rank is None else given.rank
+            given.world_size = world_size if given.world_size is None else given.world_size
+            place = (given.rank, given.world_size)
         if place != (rank, world_size):
             raise UsageError(
                 f"the history was made for rank {place[0]} of {place[1]}, but the accelerator says "
@@ -110,7 +119,7 @@ class Placed(AsList):
 
     def __enter__(self) -> Self:
         """Meet the other ranks. Blocks."""
-        shared = self._join()
+        shared = self._talking()
         if shared is not None:
             shared.core.__enter__()
         return self
