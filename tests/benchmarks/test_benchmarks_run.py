@@ -32,6 +32,11 @@ def program(script: str) -> list[str]:
             "bytes a synced float",
         ),
         ("bench_codec.py", ["--megabytes=1", "--rows=5", "--repeats=1"], "decode / a.copy()"),
+        (
+            "bench_skorch.py",
+            ["--epochs=1", "--batches=4", "--repeats=1"],
+            "SkorchHistory with the mixin",
+        ),
         ("bench_file.py", ["--rows=5", "--floats=50", "--repeats=1"], "History.load / numpy.load"),
     ],
 )

@@ -13,7 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synchist import Best, DivergenceError, History, SynchistWarning, UsageError
+from synchist import (
+    Best,
+    DivergenceError,
+    History,
+    NotSyncedError,
+    SynchistWarning,
+    UsageError,
+)
 from synchist.codec import encode
 
 Sync = Callable[[Sequence[History]], None]
@@ -456,3 +463,32 @@ def test_a_nan_row_makes_a_mean_nan_and_is_counted() -> None:
     assert math.isnan(h.reduce("loss"))
     assert h.reduce("loss", "count") == 2
     assert math.isnan(h.reduce("loss", "max"))
+
+
+def test_names_are_those_of_an_epochs_values_of_all_ranks(world: World, sync_all: Sync) -> None:
+    histories = world(2)
+    for h in histories:
+        h.new_epoch({"both": 1, f"of rank {h.rank}": 1})
+        h.new_batch(loss=1.0)
+    sync_all(histories)
+    for h in histories:
+        assert h.names() == h.names(0) == ["both", "of rank 0", "of rank 1"]
+        assert h.ranks[1].names(-1) == ["both", "of rank 1"]
+        with pytest.raises(IndexError):
+            h.names(1)
+    histories[0].record("new", 1)
+    with pytest.raises(NotSyncedError, match="'new'"):
+        histories[0].names()
+    assert histories[1].names(0) == ["both", "of rank 0", "of rank 1"]
+
+
+def test_the_open_epoch_is_the_one_that_this_rank_opened_last(world: World, sync_all: Sync) -> None:
+    histories = world(2)
+    assert [h.open_epoch for h in histories] == [None, None]
+    for _ in range(2):
+        histories[1].new_epoch()
+    histories[0].new_epoch()
+    sync_all(histories)
+    assert [h.open_epoch for h in histories] == [0, 1]
+    histories[1].clear()
+    assert histories[1].open_epoch is None
