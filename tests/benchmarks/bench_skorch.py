@@ -90,7 +90,7 @@ class Clock:
 
 def measure(epochs: int, batches: int, repeats: int) -> dict[str, list[float]]:
     """One rank's part: seconds in history calls of each fit."""
-    torch.set_num_threads(1)  # as torchrun has it: threads of two processes would wait for each other
+    torch.set_num_threads(1)  # as torchrun has it; threads of two processes would share the cores
     rank = dist.get_rank()
     address: list[Any] = [None]
     if rank == 0:
