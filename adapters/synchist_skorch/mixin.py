@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from synchist import UsageError
 from synchist_skorch.history import SkorchHistory
 from synchist_skorch.padding import real_rows
-from synchist_skorch.scoring import agreeing
+from synchist_skorch.scoring import agreeing, itself
 
 __all__ = ["SyncedHistoryMixin"]
 
@@ -136,15 +136,14 @@ class SyncedHistoryMixin(_Net):  # type: ignore[misc]  # skorch has no types
             raise
 
     def _notify_with_agreed_scores(self, **cb_kwargs: Any) -> None:
-        callbacks = self.callbacks_
         self.callbacks_ = [
             (name, agreeing(callback, self._padding.get(getattr(callback, "on_train", False))))
-            for name, callback in callbacks
+            for name, callback in self.callbacks_
         ]
         try:
             super().notify("on_epoch_end", **cb_kwargs)
         finally:
-            self.callbacks_ = callbacks
+            self.callbacks_ = [(name, itself(callback)) for name, callback in self.callbacks_]
 
     def fit_loop(self, *args: Any, **kwargs: Any) -> Any:
         """As in skorch; the other ranks hear of an exception."""

@@ -16,7 +16,7 @@ from skorch.dataset import get_len
 
 from synchist_skorch.padding import first_rows
 
-__all__ = ["Agreeing", "agreeing"]
+__all__ = ["agreeing", "itself"]
 
 
 def agreeing(callback: Any, real: int | None) -> Any:
@@ -26,24 +26,39 @@ def agreeing(callback: Any, real: int | None) -> Any:
         callback: a callback of a net.
         real: how many samples of its last cached batch are no padding; None for all.
     """
-    return Agreeing(callback, real) if isinstance(callback, EpochScoring) else callback
+    return _Agreeing(callback, real) if isinstance(callback, EpochScoring) else callback
 
 
-class Agreeing:
+def itself(callback: Any) -> Any:
+    """The inverse of `agreeing`."""
+    return callback._callback if type(callback) is _Agreeing else callback
+
+
+class _Agreeing:
     """Stands in for an `EpochScoring` while a net notifies its callbacks of the end of an epoch.
 
-    It is pickled as what it stands for, because a checkpoint may pickle the net right then.
+    Other callbacks may look at the net's right then: they find the attributes and the class of
+    what it stands for. It is pickled as that too, because a checkpoint may pickle the net.
     """
 
+    __slots__ = ("_callback", "_real")
+
     def __init__(self, callback: Any, real: int | None) -> None:
-        self._callback = callback
-        self._real = real
+        object.__setattr__(self, "_callback", callback)
+        object.__setattr__(self, "_real", real)
+
+    @property  # type: ignore[misc]  # of an object it can be written to
+    def __class__(self) -> Any:
+        return type(self._callback)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._callback, name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._callback, name, value)
+
     def __reduce__(self) -> Any:
-        return _itself, (self._callback,)
+        return _same, (self._callback,)
 
     def on_epoch_end(self, net: Any, **kwargs: Any) -> None:
         """Score this rank's samples, agree, and let the callback take the agreed score."""
@@ -103,5 +118,5 @@ def _without_padding(batches: Sequence[Any], real: int) -> list[Any]:
     return [*batches[:-1], *last]
 
 
-def _itself(callback: Any) -> Any:
+def _same(callback: Any) -> Any:
     return callback

@@ -12,7 +12,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from skorch import NeuralNetClassifier
-from skorch.callbacks import EarlyStopping, EpochScoring
+from skorch.callbacks import Callback, EarlyStopping, EpochScoring
 from skorch.history import DistributedHistory, History
 from torch import nn
 
@@ -279,6 +279,41 @@ def test_scores_agree_over_threads(
             for fitted in nets:
                 assert fitted.history[epoch, name] == pytest.approx(expected, abs=1e-15)
         assert nets[0].history[epoch, "mse"] == (40 * 40 + 24 * 24) / 64
+
+
+class LooksAround(Callback):  # type: ignore[misc]
+    """Does to other callbacks what one may do at the end of an epoch."""
+
+    def on_epoch_end(self, net: Any, **_: Any) -> None:
+        score = dict(net.callbacks_)["valid_acc"]
+        assert isinstance(score, EpochScoring)
+        score.looked_at = len(net.history)
+        for copied in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+            assert type(dict(copied.callbacks_)["valid_acc"]) is EpochScoring
+        net.callbacks_.append((f"added in {len(net.history)}", Callback()))
+
+
+def test_callbacks_may_look_at_those_whose_scores_agree_and_add_others(
+    at_once: Callable[..., list[Any]], data: tuple[Any, Any]
+) -> None:
+    store = MemoryStore()
+    nets = [
+        net(
+            history=SkorchHistory(store=store, rank=rank, world_size=2, timeout=60),
+            callbacks=[("looks", LooksAround())],
+            max_epochs=2,
+        )
+        for rank in range(2)
+    ]
+    assert at_once([lambda n=n: n.fit(*data) for n in nets]) == nets
+    for fitted in nets:
+        callbacks = dict(fitted.callbacks_)
+        assert type(callbacks["valid_acc"]) is EpochScoring
+        assert callbacks["valid_acc"].looked_at == 2
+        assert [name for name in callbacks if name.startswith("added")] == [
+            "added in 1",
+            "added in 2",
+        ]
 
 
 def own_samples(net: Any, X: Any, y: Any) -> int:  # noqa: N803
