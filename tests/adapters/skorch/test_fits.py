@@ -218,6 +218,71 @@ def test_checkpoints_are_loaded_and_resumed_from_alike(everything: Results) -> N
     assert epochs == 2
 
 
+# -- what people do to a net -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("phase", ["training", "validation"])
+def test_training_goes_on_after_all_ranks_were_interrupted(everything: Results, phase: str) -> None:
+    """The last epoch has the batches so far; a later `partial_fit` adds others."""
+    (interrupted, _), (later, _) = one(of(everything, "habits", f"interrupted in {phase}"))
+    size = len(everything)
+    whole = 4 * size  # three batches of each rank for training, and one for validation
+    assert interrupted == [whole, size if phase == "training" else whole]
+    assert later == [*interrupted, whole]
+
+
+@pytest.mark.parametrize("habit", ["interrupted alone", "different epochs"])
+def test_a_rank_that_ends_training_alone_is_told_of_at_once(
+    everything: Results, habit: str
+) -> None:
+    for error, message, soon in of(everything, "habits", habit):
+        assert error == "DivergenceError"
+        assert "agree('the end of training')" in message
+        assert soon
+
+
+def test_fits_add_up_where_they_do_in_skorch(everything: Results) -> None:
+    (first, _), (second, _) = one(of(everything, "habits", "warm start"))
+    assert second == first * 2
+    (again, _), (copied, _), (fresh, _) = one(of(everything, "habits", "copied"))
+    assert again == fresh == first
+    assert copied == first * 2
+
+
+def test_nets_without_validation_agree_on_the_loss(everything: Results) -> None:
+    (found, _), losses = one(of(everything, "habits", "without validation"))
+    assert len(found) == len(losses) == 2
+
+
+def test_a_clone_of_a_clone_has_a_history_of_its_own(everything: Results) -> None:
+    (second, _), (first, _) = one(of(everything, "habits", "clones of clones"))
+    assert len(first) == len(second) == 2
+
+
+def test_what_is_recorded_when_training_has_ended_comes_with_the_next_sync(
+    everything: Results,
+) -> None:
+    by_rank = {rank: rank for rank in range(len(everything))}
+    found, (later, _) = one(of(everything, "habits", "late records"))
+    assert found == (by_rank, by_rank)
+    assert len(later) == 4
+
+
+def test_names_that_only_one_rank_records_are_legal(everything: Results) -> None:
+    names = [f"{what} of {rank}" for what in ("batch", "epoch") for rank in range(len(everything))]
+    assert one(of(everything, "habits", "own names")) == names
+
+
+def test_histories_that_each_rank_loads_from_its_own_checkpoint_are_told_of(
+    everything: Results,
+) -> None:
+    """They differ: `dur` is each rank's own."""
+    for error, message, soon in of(everything, "habits", "own checkpoints"):
+        assert error == "DivergenceError"
+        assert "load the same file on every rank" in message
+        assert soon
+
+
 # -- accelerate ------------------------------------------------------------------------------------
 
 BOTH_ORDERS = pytest.mark.parametrize("order", ["Outside", "Inside"])

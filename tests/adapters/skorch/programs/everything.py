@@ -7,6 +7,7 @@ from typing import Any
 import accelerated
 import decisions
 import faults
+import habits
 
 
 def run(folder: str) -> dict[str, Any]:
@@ -17,5 +18,6 @@ def run(folder: str) -> dict[str, Any]:
         "survive": decisions.survive(folder),
         "ragged": decisions.ragged(),
         "disagree": decisions.disagree(),
+        "habits": habits.run(folder),
         "accelerated": accelerated.accelerated(folder),
     }
