@@ -215,15 +215,17 @@ class FakeAccelerator:
 
 @pytest.mark.parametrize("samples", [1, 7, 8, 9, 16, 17, 23, 24, 100])
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_real_rows_of_all_ranks_are_all_samples(samples: int, size: int) -> None:
+@pytest.mark.parametrize("split", [False, True], ids=["whole batches", "split batches"])
+def test_real_rows_of_all_ranks_are_all_samples(samples: int, size: int, split: bool) -> None:
     """Against accelerate's own way of dealing out batches."""
     from accelerate.data_loader import BatchSamplerShard
     from torch.utils.data import BatchSampler, SequentialSampler
 
     kept: list[int] = []
     for rank in range(size):
-        sampler = BatchSampler(SequentialSampler(range(samples)), 8, drop_last=False)
-        batches = list(BatchSamplerShard(sampler, size, rank))
+        dealt = 8 * size if split else 8
+        sampler = BatchSampler(SequentialSampler(range(samples)), dealt, drop_last=False)
+        batches = list(BatchSamplerShard(sampler, size, rank, split_batches=split))
         for number, batch in enumerate(batches):
             last = number == len(batches) - 1
             real = real_rows(FakeAccelerator(rank, size, 8, samples, last))
