@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
+
+from . import clock
 
 __all__ = ["Deadline"]
 
@@ -22,13 +23,13 @@ class Deadline:
         if not seconds >= 0:
             raise ValueError(f"a timeout must be 0 or more seconds, got {seconds!r}")
         self.seconds = float(seconds)
-        self._end = time.monotonic() + self.seconds
+        self._end = clock.monotonic() + self.seconds
 
     def left(self) -> float:
         """Seconds left, never below 0."""
-        return max(0.0, self._end - time.monotonic())
+        return max(0.0, self._end - clock.monotonic())
 
     @property
     def expired(self) -> bool:
         """Whether the deadline has passed."""
-        return not math.isinf(self._end) and time.monotonic() >= self._end
+        return not math.isinf(self._end) and clock.monotonic() >= self._end

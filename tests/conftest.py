@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from synchist import History, MemoryStore
+from synchist.exchange.worker import _GRACE_SECONDS
 
 # Several ranks share the cores, here and in every child process: one thread each. Set before torch
 # loads.
@@ -82,6 +83,12 @@ def patience_with_the_machine() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("synchist.exchange.worker._GRACE_SECONDS", 30.0)
         yield
+
+
+@pytest.fixture
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As users have it: for tests in virtual time, or of what happens when patience ends."""
+    monkeypatch.setattr("synchist.exchange.worker._GRACE_SECONDS", _GRACE_SECONDS)
 
 
 @pytest.fixture(scope="session")

@@ -8,11 +8,11 @@ the store never holds more than two rounds, and no message is spent on that.
 
 from __future__ import annotations
 
-import time
 import zlib
 from functools import partial
 from typing import Final
 
+from .. import clock
 from ..deadline import Deadline
 from ..errors import CorruptDataError, RankFailedError, SyncTimeoutError
 from ..stores.guard import GuardedStore
@@ -57,7 +57,7 @@ class Rounds:
         self._tidied = 0
         self._pieces: dict[int, int] = {}  # by round, in how many pieces this rank's payload went
         self._got: dict[int, bytes] = {}
-        self._seen = [time.monotonic()] * self._world
+        self._seen = [clock.monotonic()] * self._world
 
     def gather(self, payload: bytes, deadline: Deadline, ticket: Ticket) -> list[bytes]:
         """Everybody's payload of this round; the same until `advance`."""
@@ -175,7 +175,7 @@ class Rounds:
 
     def _take(self, rank: int, manifest: bytes) -> None:
         self._got[rank] = self._read(rank, manifest)
-        self._seen[rank] = time.monotonic()
+        self._seen[rank] = clock.monotonic()
 
     def _read(self, rank: int, manifest: bytes) -> bytes:
         key = self._key(self.number, rank)
@@ -220,6 +220,7 @@ class Rounds:
             if self._store.there([keys.bye(self._met.attempt, rank)]):
                 if rank not in self._look():
                     continue
+                self._check_stop()  # it may have given up, and left, since we looked
                 raise RankFailedError(
                     f"rank {rank} closed its history and does not come to round {self.number}: "
                     "every rank has to sync the same number of times",
@@ -237,7 +238,7 @@ class Rounds:
             raise begun_anew_error(rank, self.number)
 
     def _late(self, missing: list[int], deadline: Deadline) -> SyncTimeoutError:
-        now = time.monotonic()
+        now = clock.monotonic()
         seen: dict[int, str | None] = {}
         elsewhere = []
         for rank in missing:

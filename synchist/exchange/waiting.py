@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from typing import Final
 
+from .. import clock
 from ..deadline import Deadline
 from ..stores.guard import GuardedStore
 from .worker import Ticket
@@ -66,19 +66,19 @@ def wait_until(
         deadline: by when.
         ticket: the job this is part of.
     """
-    began = time.monotonic()
+    began = clock.monotonic()
     next_probe = began + _PROBE_SECONDS
     while missing := ready():
         ticket.check()
-        now = time.monotonic()
+        now = clock.monotonic()
         if deadline.expired:
             return False
         if now >= next_probe:
             probe(now - began)
-            next_probe = time.monotonic() + _PROBE_SECONDS
+            next_probe = clock.monotonic() + _PROBE_SECONDS
         waited = now - began
         if not store.can_check:
             store.wait(missing[:1], min(_SLICE_SECONDS, deadline.left()))
         elif waited > _SPIN_SECONDS:
-            time.sleep(min(_MOST_SECONDS, waited / 10, deadline.left()))
+            clock.sleep(min(_MOST_SECONDS, waited / 10, deadline.left()))
     return True

@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from .. import clock
 from ..deadline import Deadline
 from ..errors import StoreError
 
@@ -49,6 +49,8 @@ class Ticket:
         try:
             if not self.cancelled:
                 self.result = self._job(self)
+        except clock.OverrunError:
+            return  # as a thread that never comes back
         except BaseException as error:  # noqa: BLE001  (handed to the caller)
             self.error = error
         self._done.release()
@@ -83,11 +85,11 @@ class Worker:
         if self._dead is not None:
             raise StoreError(f"{self._dead}; attach() a new store to go on")
         ticket = Ticket(job)
-        self._post(ticket)
-        end = time.monotonic() + deadline.left() + _GRACE_SECONDS
+        end = clock.monotonic() + deadline.left() + _GRACE_SECONDS
+        self._post(ticket, end)
         try:
-            while not ticket.wait(min(_SLICE_SECONDS, max(0.0, end - time.monotonic()))):
-                if time.monotonic() >= end:
+            while not ticket.wait(min(_SLICE_SECONDS, max(0.0, end - clock.monotonic()))):
+                if clock.monotonic() >= end:
                     self._dead = f"the store did not answer within {deadline.seconds:g} s ({what})"
                     raise StoreError(f"{self._dead}; is its host alive? attach() a store to go on")
         finally:
@@ -97,7 +99,11 @@ class Worker:
         result: T = ticket.result
         return result
 
-    def _post(self, ticket: Ticket) -> None:
+    def _post(self, ticket: Ticket, end: float) -> None:
+        simulation = clock.simulation.get()
+        if simulation is not None:
+            simulation.run_until(end, ticket.run)
+            return
         if self._thread is None:
             self._thread = threading.Thread(target=self._loop, name="synchist-store", daemon=True)
             self._thread.start()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from datetime import timedelta
 from typing import Any, Final
 
+from .. import clock
 from ..errors import StoreError, SynchistError, UsageError
 
 __all__ = ["GuardedStore"]
@@ -87,11 +87,11 @@ class GuardedStore:
 
     def wait(self, keys: list[str], seconds: float) -> bool:
         """Whether all keys came within `seconds` (some stores round up to whole ones)."""
-        began = time.monotonic()
+        began = clock.monotonic()
         try:
             self._store.wait(keys, timedelta(seconds=max(seconds, _PROBE_SECONDS)))
         except Exception as error:
-            waited = time.monotonic() - began
+            waited = clock.monotonic() - began
             if _is_timeout(error) and waited >= 0.9 * seconds:
                 return False
             raise self._failed("wait", keys[0], error) from error

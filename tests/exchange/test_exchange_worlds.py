@@ -429,11 +429,10 @@ class Stuck(MemoryStore):
         return super().check(keys)
 
 
-def test_a_store_that_stops_answering_ends_the_call_by_its_deadline_and_later_calls_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # Elsewhere in the same session, tests may have more patience with the machine.
-    monkeypatch.setattr("synchist.exchange.worker._GRACE_SECONDS", 0.6)
+@pytest.mark.usefixtures("no_patience")
+def test_a_store_that_stops_answering_ends_the_call_by_its_deadline_and_later_calls_at_once() -> (
+    None
+):
     store = Stuck()
     met = threading.Barrier(2)
 

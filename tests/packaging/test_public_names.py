@@ -25,7 +25,8 @@ PUBLIC = {
         CheckStore CloneStore CompareSetStore DirectoryStore MemoryStore MultiGetStore Store
     """,
     "synchist.testing": """
-        BrokenPromiseError CONTRACT_VERSION StoreTests check_history_over
+        BrokenPromiseError CONTRACT_VERSION Faults FaultyStore Killed StoreTests StuckError World
+        check_history_over run_trial
     """,
     "synchist_skorch": """
         SkorchHistory SyncedHistoryMixin
