@@ -16,20 +16,20 @@ class Deadline:
     share one budget instead of having one each. Safe to read from several threads.
     """
 
-    __slots__ = ("_end", "seconds")
+    __slots__ = ("end", "seconds")
 
     def __init__(self, seconds: float) -> None:
         """`seconds` from now; 0 has passed at once, `math.inf` never passes."""
         if not seconds >= 0:
             raise ValueError(f"a timeout must be 0 or more seconds, got {seconds!r}")
         self.seconds = float(seconds)
-        self._end = clock.monotonic() + self.seconds
+        self.end = clock.monotonic() + self.seconds
 
     def left(self) -> float:
         """Seconds left, never below 0."""
-        return max(0.0, self._end - clock.monotonic())
+        return max(0.0, self.end - clock.monotonic())
 
     @property
     def expired(self) -> bool:
         """Whether the deadline has passed."""
-        return not math.isinf(self._end) and clock.monotonic() >= self._end
+        return not math.isinf(self.end) and clock.monotonic() >= self.end

@@ -24,7 +24,7 @@ class Facts:
         world_size: how many ranks it expects.
         history: name of the history, and the how-many-eth on its store it is.
         job: identity of the job, or None.
-        rules: the reduce table, as sorted (name, identity of the rule).
+        rules: the reduce table it was given, as sorted (name, identity of the rule).
         clears: how often a history with something in it was cleared.
         lineage: raised whenever the history was cleared.
         digest: digest of what it holds as agreed.
@@ -114,9 +114,11 @@ def unlike(mine: Facts, theirs: Facts, rank: int) -> str | None:
             "rank has to create and sync its histories in the same order, or name them "
             "(History(name=...))"
         )
-    if mine.rules != theirs.rules:
-        differing = sorted({name for name, _ in set(mine.rules) ^ set(theirs.rules)})
-        ours, others = dict(mine.rules), dict(theirs.rules)
+    differing = sorted({name for name, _ in set(mine.rules) ^ set(theirs.rules)})
+    ours, others = dict(mine.rules), dict(theirs.rules)
+    if mine.empty != theirs.empty:  # one receives the rules of the other with its history
+        differing = [name for name in differing if name in ours and name in others]
+    if differing:
         told = ", ".join(f"{n!r}: {ours.get(n)} and {others.get(n)}" for n in differing[:5])
         return f"{who} and rank {rank} have different reduce tables ({told})"
     if mine.commit != theirs.commit:

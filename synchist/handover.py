@@ -6,7 +6,7 @@ hands over, and whether anybody needs it. Only when somebody does, one more roun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgpack
@@ -47,8 +47,9 @@ class HandOver:
         rank: int,
         chains: Sequence[bytes],
         log: Log,
+        rules: Mapping[str, str],
     ) -> None:
-        """`chains` are those of this rank's last session, `log` is what it holds.
+        """`chains` are those of this rank's last session; it holds `log`, read by `rules`.
 
         Raises:
             DivergenceError: two ranks hold histories that contradict each other.
@@ -66,33 +67,34 @@ class HandOver:
         if self.needed and rank == donor:
             refusal = _not_a_prefix(everyone, donor, chains)
             body: Any = refusal if refusal is not None else log_to_bytes(log)
-            self.payload = msgpack.packb([_FORMAT, body], unicode_errors="surrogatepass")
+            fields = [_FORMAT, body, dict(rules)]
+            self.payload = msgpack.packb(fields, unicode_errors="surrogatepass")
 
     def agreed_without_talking(self) -> tuple[Log, int]:
         """What this rank holds now, and how often it was cleared, as all ranks will count it."""
         self._log.lineage = self._lineage
         return self._log, max(facts.clears for facts in self._everyone)
 
-    def receive(self, payload: bytes) -> Log:
-        """The history that the donor brought.
+    def receive(self, payload: bytes) -> tuple[Log, dict[str, str]]:
+        """The history that the donor brought, and its reduce table.
 
         Raises:
             DivergenceError: a rank holds something that the donor never held.
             CorruptDataError: the bytes are damaged.
         """
         try:
-            format_, body = msgpack.unpackb(payload, unicode_errors="surrogatepass")
+            format_, body, rules = msgpack.unpackb(payload, unicode_errors="surrogatepass")
         except Exception as error:  # msgpack raises many unrelated types on damaged input
             raise CorruptDataError(
                 f"rank {self.donor} handed over damaged bytes: {error}"
             ) from error
         if isinstance(body, str):
             raise DivergenceError(f"the ranks do not fit together: {body}")
-        if format_ != _FORMAT or not isinstance(body, bytes):
+        if format_ != _FORMAT or not isinstance(body, bytes) or not isinstance(rules, dict):
             raise CorruptDataError(f"rank {self.donor} handed over bytes of format {format_!r}")
         log = log_from_bytes(body, f"the history that rank {self.donor} handed over")
         log.lineage = self._lineage
-        return log
+        return log, {str(name): str(rule) for name, rule in rules.items()}
 
 
 def _not_a_prefix(everyone: Sequence[Facts], donor: int, chains: Sequence[bytes]) -> str | None:

@@ -17,7 +17,7 @@ The rules, in short:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import attrs
@@ -46,8 +46,11 @@ class Book(Protocol):
     def _give_back(self, delta: Delta) -> None:
         """Make what was taken pending again; what was recorded since wins."""
 
-    def _receive(self, log: Log, clears: int) -> None:
-        """Hold what the others hold."""
+    def _receive(self, log: Log, clears: int, rules: Mapping[str, str]) -> None:
+        """Hold what the others hold, and know the rules that they learned."""
+
+    def _rule_ids(self) -> dict[str, str]:
+        """The reduce table, callables by their identity."""
 
     def _facts(self) -> Facts:
         """What this rank says of itself."""
@@ -133,17 +136,21 @@ class Session:
                 self._answers = self.exchange.meet(facts, judge, deadline)
             everyone = [Facts.decode(answer) for answer in self._answers]
             donor = choose_donor(everyone)
-            self._hand_over = HandOver(everyone, donor, self._book.rank, earlier, self._book._log)
+            book = self._book
+            self._hand_over = HandOver(
+                everyone, donor, book.rank, earlier, book._log, book._rule_ids()
+            )
         self._settle(self._hand_over, deadline)
         self._met = True
 
     def _settle(self, hand_over: HandOver, deadline: Deadline) -> None:
         log, clears = hand_over.agreed_without_talking()
+        rules: Mapping[str, str] = {}
         if hand_over.needed:
             payloads = self.exchange.gather(hand_over.payload, deadline)
-            log = hand_over.receive(payloads[hand_over.donor])
+            log, rules = hand_over.receive(payloads[hand_over.donor])
             self.exchange.advance()
-        self._book._receive(log, clears)
+        self._book._receive(log, clears, rules)
         carried, self.carried = self.carried, None
         known = log.sequence.get(self._book.rank, 0)
         self._sequence = max(self._sequence, known)

@@ -207,7 +207,7 @@ class Syncing(Recorder, Reader):
             world_size=self.world_size,
             history=self._label(),
             job=self._job,
-            rules=tuple(sorted((n, rule_id(r)) for n, r in self._rules.table.items())),
+            rules=tuple(sorted((n, rule_id(r)) for n, r in self._rules.given.items())),
             clears=self._clears,
             lineage=self._log.lineage,
             digest=self._log.digest(),
@@ -216,7 +216,14 @@ class Syncing(Recorder, Reader):
             empty=not (self._clears or self._log or self._next_epoch or self._has_pending()),
         )
 
-    def _receive(self, log: Log, clears: int) -> None:
+    def _rule_ids(self) -> dict[str, str]:
+        return {name: rule_id(rule) for name, rule in self._rules.table.items()}
+
+    def _receive(self, log: Log, clears: int, rules: Mapping[str, str]) -> None:
+        self._rules.table.update(
+            # A callable is its own identity's only holder: the next `agree` brings it again.
+            {n: r for n, r in rules.items() if n not in self._rules.table and ":" not in r}
+        )
         if log is not self._log:
             self._hold(log)
             self._next_epoch = max(self._next_epoch, len(log.epochs))

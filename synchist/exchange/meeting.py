@@ -28,7 +28,6 @@ from ..stores.guard import GuardedStore
 from .keys import Keys
 from .notes import names_of, pack, unpack
 from .protocol import Judge
-from .worker import Ticket
 
 __all__ = [
     "FAILED",
@@ -61,6 +60,7 @@ class Met:
         facts: what every rank said of itself.
         tokens: for every rank, the identity of its process.
         nonces: for every rank, the nonce that it met with.
+        ack: what rank 0 told the others.
     """
 
     challenge: str
@@ -68,6 +68,7 @@ class Met:
     facts: list[bytes]
     tokens: list[str]
     nonces: list[str]
+    ack: bytes
 
 
 @attrs.frozen
@@ -102,16 +103,20 @@ class Meeting:
         """Forget a meeting that has ended without success."""
         self.nonce = secrets.token_hex(16)
 
-    def meet(self, facts: bytes, judge: Judge, deadline: Deadline, ticket: Ticket) -> Met:
+    def meet(self, facts: bytes, judge: Judge, deadline: Deadline) -> Met:
         """Meet the others; may be called again after a timeout."""
         if self._met is None:
-            self._met = self._try(facts, judge, deadline, ticket)
+            self._met = self._try(facts, judge, deadline)
         return self._met
 
-    def _try(self, facts: bytes, judge: Judge, deadline: Deadline, ticket: Ticket) -> Met:
+    def _try(self, facts: bytes, judge: Judge, deadline: Deadline) -> Met:
         raise NotImplementedError
 
-    def give_up(self, reason: str, ticket: Ticket) -> None:
+    def awaited(self) -> list[int]:
+        """Ranks that this one still waits for, as far as it knows without asking."""
+        raise NotImplementedError
+
+    def give_up(self, reason: str) -> None:
         """Tell whoever is in the meeting that this rank will not come. Best effort."""
         raise NotImplementedError
 
@@ -143,7 +148,7 @@ def answers_in(fields: list[Any], key: str) -> list[Answer]:
     return found
 
 
-def met_of(challenge: str, attempt: str, answers: list[Answer]) -> Met:
+def met_of(challenge: str, attempt: str, answers: list[Answer], ack: bytes) -> Met:
     """The meeting that these answers make."""
     return Met(
         challenge,
@@ -151,6 +156,7 @@ def met_of(challenge: str, attempt: str, answers: list[Answer]) -> Met:
         [answer.facts for answer in answers],
         [answer.token for answer in answers],
         [answer.nonce for answer in answers],
+        ack,
     )
 
 

@@ -25,7 +25,6 @@ from .meeting import (
 from .notes import names_of, pack, unpack
 from .protocol import Judge
 from .waiting import Reminder, wait_until
-from .worker import Ticket
 
 __all__ = ["Guest"]
 
@@ -55,13 +54,15 @@ class Guest(Meeting):
         self._posted: bytes | None = None
         self._heard: str | None = None  # what is said under a challenge, but not to this rank
 
-    def give_up(self, reason: str, ticket: Ticket) -> None:
-        del ticket  # one message, no wait
+    def awaited(self) -> list[int]:
+        return [0]
+
+    def give_up(self, reason: str) -> None:
         challenge = self._read_challenge()
         if challenge is not None:
             self._stop(challenge[0], FAILED, reason)
 
-    def _try(self, facts: bytes, _: Judge, deadline: Deadline, ticket: Ticket) -> Met:
+    def _try(self, facts: bytes, _: Judge, deadline: Deadline) -> Met:
         keys, store = self._keys, self._store
         mine = pack(self.nonce, self._token, facts, self._label)
         found: list[Any] = []
@@ -80,7 +81,7 @@ class Guest(Meeting):
             verdict, text, rank, fields = unpack(data, key, str, str, int, list)
             answers = answers_in(fields, key)
             if self.nonce in [answer.nonce for answer in answers]:
-                found[:] = verdict, text, rank, answers
+                found[:] = verdict, text, rank, answers, data
                 return []
             if verdict == OK:  # left by an earlier run
                 self._spent.add(self.challenge)
@@ -102,16 +103,16 @@ class Guest(Meeting):
 
         if self.challenge is not None and self._posted != mine:
             self._post(mine)
-        if not wait_until(store, ready, probe, deadline, ticket):
+        if not wait_until(store, ready, probe, deadline):
             raise self._incomplete(deadline)
-        verdict, text, rank, answers = found
+        verdict, text, rank, answers, data = found
         challenge = self.challenge or ""
         if verdict != OK:
             self._start_afresh()
             raise over(verdict, rank, text)
         if len(answers) != self._world:
             raise do_not_fit(f"rank 0 met {len(answers)} ranks, this rank expects {self._world}", 0)
-        return met_of(challenge, text, answers)
+        return met_of(challenge, text, answers, data)
 
     def _read_challenge(self) -> tuple[str, str] | None:
         key = self._keys.challenge

@@ -25,7 +25,6 @@ from .notes import names_of, pack, unpack
 from .protocol import Judge
 from .tidying import Tidier
 from .waiting import Reminder, wait_until
-from .worker import Ticket
 
 __all__ = ["Host"]
 
@@ -51,16 +50,19 @@ class Host(Meeting):
         super()._start_afresh()
         self._answers: dict[int, Answer] = {}
 
-    def give_up(self, reason: str, ticket: Ticket) -> None:
+    def awaited(self) -> list[int]:
+        return [rank for rank in range(1, self._world) if rank not in self._answers]
+
+    def give_up(self, reason: str) -> None:
         self._post_challenge()
-        self._refuse(FAILED, reason, 0, ticket)
+        self._refuse(FAILED, reason, 0, _LINGER_SECONDS)
 
     def _post_challenge(self) -> bytes:
         mine = pack(self.nonce, self._label)
         self._store.set(self._keys.challenge, mine)
         return mine
 
-    def _try(self, facts: bytes, judge: Judge, deadline: Deadline, ticket: Ticket) -> Met:
+    def _try(self, facts: bytes, judge: Judge, deadline: Deadline) -> Met:
         keys, store = self._keys, self._store
         mine = self._post_challenge()
         self._tidier.load(store)  # while the others are still on their way
@@ -70,12 +72,12 @@ class Host(Meeting):
             for rank in self._read_answers():
                 objection = judge(facts, self._answers[rank].facts, rank)
                 if objection is not None:
-                    self._refuse(REFUSED, objection, rank, ticket)
+                    self._refuse(REFUSED, objection, rank, deadline.left())
                     raise do_not_fit(objection, rank)
-            return [keys.answer(self.nonce, rank) for rank in ranks if rank not in self._answers]
+            return [keys.answer(self.nonce, rank) for rank in self.awaited()]
 
         def late() -> str | None:
-            missing = [rank for rank in ranks if rank not in self._answers]
+            missing = self.awaited()
             return names_of(missing) if missing else None
 
         reminder = Reminder(0, "to come to the meeting", late)
@@ -85,28 +87,29 @@ class Host(Meeting):
             stopped = self._read_stop()
             if stopped is not None:
                 why, rank, reason = stopped
-                self._refuse(why, reason, rank, ticket)
+                self._refuse(why, reason, rank, deadline.left())
                 raise over(why, rank, reason)
             theirs = store.look(keys.challenge)
             if theirs is not None and theirs != mine:
                 reason = claimed(0)
                 self._stop(unpack(theirs, keys.challenge, str, str)[0], REFUSED, reason)
-                self._refuse(REFUSED, reason, 0, ticket)
+                self._refuse(REFUSED, reason, 0, deadline.left())
                 raise do_not_fit(reason, 0)
 
-        if not wait_until(store, ready, probe, deadline, ticket):
-            raise nobody_came([rank for rank in ranks if rank not in self._answers], deadline)
+        if not wait_until(store, ready, probe, deadline):
+            raise nobody_came(self.awaited(), deadline)
         answers = [Answer(self.nonce, self._token, facts), *(self._answers[r] for r in ranks)]
         sha = hashlib.sha256()
         for answer in answers:
             sha.update(pack(answer.nonce, answer.token, answer.facts))
         attempt = sha.hexdigest()[:32]
         # Only now: a rank that was slow may have been reading the last attempt until it answered.
-        self._tidier.tidy(store)
+        # And this attempt is known already where an earlier try left word of it, and then failed.
+        self._tidier.tidy(store, keep=self.nonce)
         self._tidier.note(store, self.nonce, attempt, self._world, 0)
         ack = pack(OK, attempt, 0, [[a.nonce, a.token, a.facts] for a in answers])
         store.set(keys.ack(self.nonce), ack)
-        return met_of(self.nonce, attempt, answers)
+        return met_of(self.nonce, attempt, answers, ack)
 
     def _read_answers(self) -> list[int]:
         """Read answers that have come since, and return their ranks."""
@@ -121,8 +124,8 @@ class Host(Meeting):
                 new.append(rank)
         return new
 
-    def _refuse(self, why: str, reason: str, rank: int, ticket: Ticket) -> None:
-        """Tell those who have answered, and for a moment those who still come.
+    def _refuse(self, why: str, reason: str, rank: int, seconds: float) -> None:
+        """Tell those who have answered, and for a moment those who still come within `seconds`.
 
         A refusal counts only for the nonces in it, like everything in a meeting: the next run may
         find it, and must not take it for its own.
@@ -140,5 +143,5 @@ class Host(Meeting):
 
         told = [[a.nonce, a.token, b""] for a in self._answers.values()]
         self._store.set(self._keys.ack(self.nonce), pack(why, reason, rank, told))
-        wait_until(self._store, ready, lambda _: None, Deadline(_LINGER_SECONDS), ticket)
+        wait_until(self._store, ready, lambda _: None, Deadline(min(_LINGER_SECONDS, seconds)))
         self._start_afresh()

@@ -9,7 +9,6 @@ the store never holds more than two rounds, and no message is spent on that.
 from __future__ import annotations
 
 import zlib
-from functools import partial
 from typing import Final
 
 from .. import clock
@@ -22,7 +21,6 @@ from .notes import names_of, pack, unpack
 from .restarts import begun_anew, begun_anew_error
 from .tidying import Tidier
 from .waiting import Reminder, wait_until
-from .worker import Ticket
 
 __all__ = ["PIECE_BYTES", "Rounds"]
 
@@ -53,17 +51,23 @@ class Rounds:
         self._tidier = tidier
         self._world = len(met.facts)
         self.number = 1
+        self._tried = False
         self._published = False
         self._tidied = 0
         self._pieces: dict[int, int] = {}  # by round, in how many pieces this rank's payload went
         self._got: dict[int, bytes] = {}
         self._seen = [clock.monotonic()] * self._world
 
-    def gather(self, payload: bytes, deadline: Deadline, ticket: Ticket) -> list[bytes]:
+    def gather(self, payload: bytes, deadline: Deadline) -> list[bytes]:
         """Everybody's payload of this round; the same until `advance`."""
         self._got[self._rank] = payload
+        if self._tried:
+            self._repair()
+        self._tried = True
         if not self._published:
-            self._publish(payload, ticket)
+            self._publish(payload)
+            if not self.missing():  # no read will follow that fails if this was lost
+                self._store.look(self._key(self.number, self._rank))
         reminder = Reminder(self._rank, f"in round {self.number}", self._late_ranks)
         noted = False
         note_after = min(1.0, deadline.seconds / 4)
@@ -82,23 +86,23 @@ class Rounds:
                 )
 
         try:
-            if not wait_until(self._store, self._ready, probe, deadline, ticket):
+            if not wait_until(self._store, self._ready, probe, deadline):
                 missing = self._look()
                 if missing:
                     raise self._late(missing, deadline)
         finally:
             if noted:
-                self._store.delete(self._keys.where(self._rank))
-        ticket.later = partial(self._tidy, self.number)
+                # Not deleted: a rank that has seen the key may be about to read it.
+                self._store.set(self._keys.where(self._rank), b"")
         return [self._got[rank] for rank in range(self._world)]
 
     def advance(self) -> None:
         """Go on to the next round."""
         self.number += 1
         self._got = {}
-        self._published = False
+        self._tried = self._published = False
 
-    def _tidy(self, number: int) -> None:
+    def tidy(self, number: int) -> None:
         """Delete what nobody needs any more: while the others are on their way, or afterwards.
 
         This rank has read round n-1 from everybody, so everybody has read round n-2.
@@ -114,7 +118,9 @@ class Rounds:
                 self._store.delete(self._keys.piece(met.attempt, old, self._rank, index))
         elif old == 0 and self._rank == 0:  # everybody came to round 1, so everybody has read it
             self._store.delete(self._keys.ack(met.challenge))
-        elif old == 0:
+        elif old == 0 and self._store.reads_at_once:
+            # Others look at it while they wait. Where `get` blocks for a key that has just gone, it
+            # has to stay until the next meeting, or `close`.
             self._store.delete(self._keys.answer(met.challenge, self._rank))
         if self._rank == 0 and number > 1:
             self._tidier.note(self._store, met.challenge, met.attempt, self._world, number - 1)
@@ -124,7 +130,7 @@ class Rounds:
     def _key(self, number: int, rank: int) -> str:
         return self._keys.segment(self._met.attempt, number, rank)
 
-    def _publish(self, payload: bytes, ticket: Ticket) -> None:
+    def _publish(self, payload: bytes) -> None:
         check = zlib.crc32(payload)
         inline = payload
         pieces = 0
@@ -133,29 +139,41 @@ class Rounds:
             pieces = -(-len(payload) // PIECE_BYTES)
             self._pieces[self.number] = pieces
             for index in range(pieces):
-                ticket.check()
                 key = self._keys.piece(self._met.attempt, self.number, self._rank, index)
                 self._store.set(key, payload[index * PIECE_BYTES : (index + 1) * PIECE_BYTES])
         manifest = pack(pieces, len(payload), check, inline)
         self._store.set(self._key(self.number, self._rank), manifest)
         self._published = True
 
+    def _repair(self) -> None:
+        """See whether what this rank has put is there, because a store need not confirm a `set`.
+
+        One that was lost with its connection made a later call fail, so the call is repeated.
+        """
+        if self._store.look(self._key(self.number, self._rank)) is None:
+            self._published = False
+        if self._rank == 0 and self.number == 1:
+            key = self._keys.ack(self._met.challenge)
+            if self._store.look(key) is None:
+                self._store.set(key, self._met.ack)
+
     # -- reading -------------------------------------------------------------------------------
 
-    def _missing(self) -> list[int]:
+    def missing(self) -> list[int]:
+        """Ranks whose payload of this round this rank does not have yet."""
         return [rank for rank in range(self._world) if rank not in self._got]
 
     def _ready(self) -> list[str]:
-        missing = self._missing()
+        missing = self.missing()
         if len(missing) > 1:
             # One question for all ranks: with many of them, one each would swamp the store.
             if self._store.there([self._key(self.number, rank) for rank in missing]):
                 self._fetch(missing)
         else:
             self._look()
-        still = self._missing()
+        still = self.missing()
         if still:
-            self._tidy(self.number)
+            self.tidy(self.number)
         return [self._key(self.number, rank) for rank in still]
 
     def _fetch(self, ranks: list[int]) -> None:
@@ -167,11 +185,11 @@ class Rounds:
 
     def _look(self) -> list[int]:
         """Read what is there, rank by rank, and return the ranks whose data is not."""
-        for rank in self._missing():
+        for rank in self.missing():
             data = self._store.look(self._key(self.number, rank))
             if data is not None:
                 self._take(rank, data)
-        return self._missing()
+        return self.missing()
 
     def _take(self, rank: int, manifest: bytes) -> None:
         self._got[rank] = self._read(rank, manifest)
@@ -216,7 +234,7 @@ class Rounds:
         keys = self._keys
         if not self._store.there([keys.left(self._met.attempt)]):
             return
-        for rank in self._missing():
+        for rank in self.missing():
             if self._store.there([keys.bye(self._met.attempt, rank)]):
                 if rank not in self._look():
                     continue
@@ -231,7 +249,7 @@ class Rounds:
 
     def _check_restarts(self) -> None:
         # Rank 0 as well: it may have learned of a restart, and wait in the next meeting.
-        ranks = dict.fromkeys([*self._missing(), *([0] if self._rank else [])])
+        ranks = dict.fromkeys([*self.missing(), *([0] if self._rank else [])])
         rank = begun_anew(self._store, self._keys, self._met, self._label, ranks)
         # Data first: a rank that went on after this round may be in its next meeting already.
         if rank is not None and self._look():
@@ -261,7 +279,7 @@ class Rounds:
         key = self._keys.where(rank)
         try:
             data = self._store.look(key)
-            if data is None:
+            if not data:
                 return None
             label, token, _ = unpack(data, key, str, str, int)
         except Exception:  # noqa: BLE001  (only the message would be poorer)

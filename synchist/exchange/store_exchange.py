@@ -6,7 +6,8 @@ import logging
 import os
 import secrets
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from ..deadline import Deadline
@@ -23,7 +24,7 @@ from .protocol import Judge
 from .rounds import Rounds
 from .tidying import Tidier
 from .waiting import wait_until
-from .worker import Cancelled, Ticket, Worker
+from .worker import Cancelled, Worker
 
 __all__ = ["StoreExchange"]
 
@@ -89,17 +90,17 @@ class StoreExchange:
         if self.world_size == 1:
             return [facts]
 
-        def job(ticket: Ticket) -> Met:
+        def job() -> Met:
             store = self._open()
             if self._meeting is None:
                 self._meeting = self._new_meeting(store)
-            met = self._meeting.meet(facts, judge, deadline, ticket)
+            met = self._meeting.meet(facts, judge, deadline)
             if self._rounds is None:
                 self._rounds = Rounds(store, self._keys, self.rank, met, self._label, self._tidier)
                 self._met = met
             return met
 
-        return self._run(job, deadline, "meeting").facts
+        return self._run(job, deadline, "meeting", missing=self._absent).facts
 
     def gather(self, payload: bytes, deadline: Deadline) -> list[bytes]:
         if self.world_size == 1:
@@ -107,7 +108,13 @@ class StoreExchange:
         rounds = self._rounds
         if rounds is None:
             raise UsageError("gather() before meet()")
-        return self._run(lambda t: rounds.gather(payload, deadline, t), deadline, "syncing")
+        return self._run(
+            lambda: rounds.gather(payload, deadline),
+            deadline,
+            f"round {rounds.number}",
+            later=partial(rounds.tidy, rounds.number),
+            missing=rounds.missing,
+        )
 
     def advance(self) -> None:
         if self._rounds is not None:
@@ -117,14 +124,14 @@ class StoreExchange:
         if self.world_size == 1 or self._ended is not None:
             return
 
-        def job(ticket: Ticket) -> None:
+        def job() -> None:
             store = self._open()
             if self._met is not None:
                 key = self._keys.stop(self._met.attempt)
                 if not store.there([key]):
                     store.set(key, pack("failed", self.rank, reason))
             else:
-                (self._meeting or self._new_meeting(store)).give_up(reason, ticket)
+                (self._meeting or self._new_meeting(store)).give_up(reason)
 
         self._best_effort(job, _GIVE_UP_SECONDS, "aborting")
         self._ended = "aborted"
@@ -138,7 +145,7 @@ class StoreExchange:
             if self._failed:
                 timeout = min(timeout, _GIVE_UP_SECONDS)
             deadline = Deadline(timeout)
-            self._best_effort(lambda t: self._leave(met, deadline, t), timeout, "closing")
+            self._best_effort(lambda: self._leave(met, deadline), timeout, "closing")
         self._ended = "closed"
         self.retire()
 
@@ -147,7 +154,7 @@ class StoreExchange:
         self._ended = self._ended or "replaced"
         self._worker.stop()
 
-    def _leave(self, met: Met, deadline: Deadline, ticket: Ticket) -> None:
+    def _leave(self, met: Met, deadline: Deadline) -> None:
         store, keys = self._open(), self._keys
         store.set(keys.left(met.attempt), b"")
         # Last, because rank 0 tidies up as soon as it has seen it from everybody.
@@ -165,7 +172,7 @@ class StoreExchange:
             nonlocal stopped
             stopped = store.there([stop])
 
-        came = wait_until(store, ready, probe, deadline, ticket)
+        came = wait_until(store, ready, probe, deadline)
         late = [rank for rank, key in enumerate(byes, 1) if not store.there([key])]
         if late and not came:
             _log.warning(
@@ -175,13 +182,15 @@ class StoreExchange:
         if not late:
             self._tidier.tidy(store)
             store.delete(keys.last(self._label))
+            for rank in range(self.world_size):
+                store.delete(keys.where(rank))
             challenge = store.look(keys.challenge)
             if challenge is not None and met.challenge.encode() in challenge:
                 store.delete(keys.challenge)  # else another history has met since
 
     # -- running -------------------------------------------------------------------------------
 
-    def _run(self, job: Callable[[Ticket], T], deadline: Deadline, what: str) -> T:
+    def _run(self, job: Callable[[], T], deadline: Deadline, what: str, **more: Any) -> T:
         if os.getpid() != self._pid:
             raise UsageError(
                 "this history was made in another process (before a fork): attach() a store that "
@@ -190,12 +199,12 @@ class StoreExchange:
         if self._ended is not None:
             raise UsageError(f"this exchange was {self._ended}")
         try:
-            return self._worker.run(job, deadline, what)
+            return self._worker.run(job, deadline, what, **more)
         except SynchistError:
             self._failed = True
             raise
 
-    def _best_effort(self, job: Callable[[Ticket], Any], seconds: float, what: str) -> None:
+    def _best_effort(self, job: Callable[[], Any], seconds: float, what: str) -> None:
         if os.getpid() != self._pid or self._worker.dead:
             return
         try:
@@ -208,8 +217,11 @@ class StoreExchange:
             return Host(store, self._keys, self.world_size, self._label, self._token, self._tidier)
         return Guest(store, self._keys, self.rank, self.world_size, self._label, self._token)
 
+    def _absent(self) -> Sequence[int]:
+        return [] if self._meeting is None else self._meeting.awaited()
+
     def _open(self) -> GuardedStore:
         """The store, opened by the thread that uses it."""
         if self._store is None:
-            self._store = GuardedStore(own_connection(self._given))
+            self._store = GuardedStore(own_connection(self._given), self._worker.step)
         return self._store

@@ -41,12 +41,11 @@ class Tidier:
         entries = [[challenge, *facts] for challenge, facts in left.items()]
         store.set(self._keys.last(self._label), msgpack.packb(entries))
 
-    def tidy(self, store: GuardedStore) -> None:
-        """Delete the keys of all attempts that word was left of."""
+    def tidy(self, store: GuardedStore, keep: str = "") -> None:
+        """Delete the keys of all attempts that word was left of, but for the challenge `keep`."""
         left = self._known(store)
-        for challenge, (attempt, world, number) in left.items():
-            self._drop(store, challenge, attempt, world, number)
-        left.clear()
+        for challenge in [challenge for challenge in left if challenge != keep]:
+            self._drop(store, challenge, *left.pop(challenge))
 
     def _known(self, store: GuardedStore) -> dict[str, tuple[str, int, int]]:
         if self._left is None:

@@ -9,7 +9,6 @@ from typing import Final
 from .. import clock
 from ..deadline import Deadline
 from ..stores.guard import GuardedStore
-from .worker import Ticket
 
 __all__ = ["WARN_AFTER_SECONDS", "Reminder", "wait_until"]
 
@@ -55,7 +54,6 @@ def wait_until(
     ready: Callable[[], list[str]],
     probe: Callable[[float], None],
     deadline: Deadline,
-    ticket: Ticket,
 ) -> bool:
     """Wait until `ready()` returns no missing keys; False when the deadline passes first.
 
@@ -64,12 +62,10 @@ def wait_until(
         ready: asks the store, and returns keys that are still missing.
         probe: called about 20 times a second with the seconds waited; raises to end the wait.
         deadline: by when.
-        ticket: the job this is part of.
     """
     began = clock.monotonic()
     next_probe = began + _PROBE_SECONDS
     while missing := ready():
-        ticket.check()
         now = clock.monotonic()
         if deadline.expired:
             return False

@@ -24,10 +24,12 @@ class Rules:
 
     Attributes:
         table: reduction by name.
+        given: the table at the beginning; `agree` adds rules to the other one.
     """
 
     def __init__(self, table: Mapping[str, Reduction]) -> None:
         self.table: dict[str, Reduction] = dict(table)
+        self.given: Mapping[str, Reduction] = dict(table)
         self._warned: set[str] = set()
 
     def warn_once(self, name: str, text: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
@@ -16,10 +18,16 @@ _ABSENT: Final = "\0synchist: no such key"
 
 
 class GuardedStore:
-    """A store whose every failure is a `StoreError`. Use from one thread at a time."""
+    """A store whose every failure is a `StoreError`. Use from one thread at a time.
 
-    def __init__(self, store: Any) -> None:
+    Args:
+        store: the store.
+        step: called before each call with the seconds that it may take; may raise instead.
+    """
+
+    def __init__(self, store: Any, step: Callable[[float], None] = lambda _: None) -> None:
         self._store = store
+        self._step = step
         self._kind = type(store).__name__
         self.can_check = callable(getattr(store, "check", None))
         self._compare_set = getattr(store, "compare_set", None)
@@ -29,6 +37,7 @@ class GuardedStore:
 
     def set(self, key: str, value: bytes) -> None:
         """Put a value. It need not have arrived when this returns."""
+        self._step(0)
         try:
             self._store.set(key, value)
         except Exception as error:
@@ -36,6 +45,7 @@ class GuardedStore:
 
     def get(self, key: str) -> bytes:
         """The value of a key that is known to be there."""
+        self._step(0)
         try:
             return self._bytes(key, self._store.get(key))
         except SynchistError:
@@ -43,11 +53,17 @@ class GuardedStore:
         except Exception as error:
             raise self._failed("get", key, error) from error
 
+    @property
+    def reads_at_once(self) -> bool:
+        """Whether `look` cannot block, even if the key is deleted at that very moment."""
+        return self._compare_set is not None
+
     def look(self, key: str) -> bytes | None:
         """The value of a key, or None when it is not there now."""
         if self._compare_set is not None:
             # One round trip, where `check` and `get` take three on a TCPStore. It changes nothing:
             # what is not there is not put, and what is there is not what is expected.
+            self._step(0)
             try:
                 found = self._compare_set(key, _ABSENT, _ABSENT)
             except Exception as error:
@@ -63,6 +79,7 @@ class GuardedStore:
         """The values of keys that are known to be there."""
         if self._multi_get is None or len(keys) < 2:
             return [self.get(key) for key in keys]
+        self._step(0)
         try:
             found = self._multi_get(keys)
         except Exception as error:
@@ -77,6 +94,7 @@ class GuardedStore:
     def there(self, keys: list[str]) -> bool:
         """Whether all keys are there now."""
         if self.can_check:
+            self._step(0)
             try:
                 return bool(self._store.check(keys))
             except Exception as error:
@@ -87,6 +105,7 @@ class GuardedStore:
 
     def wait(self, keys: list[str], seconds: float) -> bool:
         """Whether all keys came within `seconds` (some stores round up to whole ones)."""
+        self._step(math.ceil(seconds))
         began = clock.monotonic()
         try:
             self._store.wait(keys, timedelta(seconds=max(seconds, _PROBE_SECONDS)))
@@ -99,6 +118,7 @@ class GuardedStore:
 
     def delete(self, key: str) -> None:
         """Remove a key, if the store can. Never raises: what is left over does no harm."""
+        self._step(0)
         with contextlib.suppress(Exception):
             self._store.delete_key(key)
 
@@ -132,8 +152,8 @@ def _is_unsupported(error: Exception) -> bool:
 
 def _is_legacy(store: Any) -> bool:
     """Whether this is a TCPStore without libuv, perhaps behind prefixes."""
-    while (under := getattr(store, "underlying_store", None)) is not None:
-        store = under
+    for _ in range(8):  # a stand-in that has every attribute must not keep us here
+        store = getattr(store, "underlying_store", None) or store
     return getattr(store, "libuvBackend", True) is False
 
 

@@ -86,6 +86,20 @@ class MemoryStore:
         with self._lock:
             return all(key in self._values for key in keys)
 
+    def compare_set(self, key: str, expected: str | bytes, desired: str | bytes, /) -> bytes:
+        """Put `desired` if the key holds `expected`, or is absent and `expected` is empty.
+
+        Does not block. Gives the value that is there afterwards, or `expected` where there is none.
+        """
+        check_key(key)
+        old, new = map(_text_or_bytes, (expected, desired))
+        with self._lock:
+            found = self._values.get(key)
+            if found == old or (found is None and not old):
+                found = self._values[key] = new
+                self._changed.notify_all()
+            return old if found is None else found
+
     def delete_key(self, key: str, /) -> bool:
         """Remove `key`; True when it was there. Does not block."""
         check_key(key)
@@ -112,3 +126,8 @@ class MemoryStore:
             "a MemoryStore cannot be pickled or copied: it lives in the memory of one process; "
             "between processes use a DirectoryStore or a torch.distributed store"
         )
+
+
+def _text_or_bytes(value: str | bytes) -> bytes:
+    """As torch's stores have it, whose `compare_set` takes both."""
+    return value.encode() if isinstance(value, str) else as_bytes(value)

@@ -39,6 +39,7 @@ class Faults:
         duplicate: a `set` or `delete_key` is carried out twice, with a pause in between.
         stale: a key reads as it was before, or as the key in its place did in an earlier attempt
             (names that differ only in a nonce).
+        calls: how many calls of a handle anything goes wrong with; then the store is sound.
     """
 
     delay: float = 0.0
@@ -46,6 +47,7 @@ class Faults:
     drop: float = 0.0
     duplicate: float = 0.0
     stale: float = 0.0
+    calls: float = float("inf")
 
 
 class FaultyStore:
@@ -72,6 +74,7 @@ class FaultyStore:
         self._store = store
         self._rng = random.Random(seed)
         self._faults = faults
+        self._calls = 0
         self._on_the_way: tuple[str, bytes] | None = None
         self._past = {} if past is None else past
 
@@ -124,6 +127,7 @@ class FaultyStore:
         return there
 
     def _before(self) -> None:
+        self._calls += 1
         if self._chance(self._faults.delay):
             clock.sleep(self._rng.random() * self._faults.delay_seconds)
         if self._chance(self._faults.drop / 2):
@@ -147,4 +151,6 @@ class FaultyStore:
         raise kind(text)
 
     def _chance(self, probability: float) -> bool:
-        return probability > 0 and self._rng.random() < probability
+        if probability <= 0 or self._calls > self._faults.calls:
+            return False
+        return self._rng.random() < probability

@@ -7,15 +7,16 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..errors import RankFailedError, SynchistError, SyncTimeoutError
+from ..errors import RankFailedError, StoreError, SynchistError, SyncTimeoutError
 from ..history import History
+from ..stores import MemoryStore
 from .faulty_store import Faults
 from .scheduler import StuckError
 from .world import Killed, World
 
 __all__ = ["run_trial"]
 
-KINDS: Final = ("calm", "kill", "abort", "close", "refuse", "network")
+KINDS: Final = ("calm", "kill", "abort", "close", "refuse", "network", "lost", "restart")
 _TRIES: Final = 12
 _SHORT: Final = (0.0, 0.004, 0.03, 0.2, 1.0)
 _LONG: Final = 5.0
@@ -25,18 +26,28 @@ _GRACE: Final = 1.0
 def run_trial(seed: int) -> list[str]:
     """Run one world drawn from `seed`, and say what went wrong in it.
 
-    Two to four ranks record and sync, with short timeouts and retries, records made between two
-    tries, and, depending on the seed: one rank killed at a random store call, one that aborts or
-    closes, one that belongs to another job, a network that delays, drops, duplicates and serves
-    stale values. Then all ranks start again over what is left in the store: from their checkpoints,
-    or with a new history. The same seed always gives the same run.
+    Two to four ranks record, `sync` and `agree`, with short timeouts and retries, records made
+    between two tries, and, depending on the seed: one rank killed at a random store call, one that
+    is killed and starts again alone, one that aborts or closes, one that belongs to another job, a
+    network that delays, drops, duplicates and serves stale values, connections that break for a
+    while and take what was not confirmed along. Then all ranks start again over what is left in
+    the store: from their checkpoints, or with a new history. The same seed always gives the same
+    run.
 
     Returns:
         Sentences, none when all held: each call ended by its deadline + 1 s in a correct result or
         an error of synchist; no two ranks returned from the same sync with different digests; what
-        a rank returned from `sync` never changed; nothing that any rank returned from was lost.
+        a rank returned from `sync` never changed; nothing that any rank returned from was lost; and
+        where calls can be repeated (nothing went wrong, or only connections broke, or a rank
+        started again), every rank got through.
     """
     return _Trial(seed).run()
+
+
+class _FewWords(MemoryStore):
+    """A store that cannot be asked for a key that may not be there, and would wait for it."""
+
+    compare_set: Any = None
 
 
 class _Trial:
@@ -48,7 +59,8 @@ class _Trial:
         self.kind = KINDS[seed % len(KINDS)]
         self.odd = rng.randrange(self.size)
         self.leave_at = rng.randint(1, self.syncs)
-        self.world = World(self.size, seed=seed, most_steps=100_000)
+        store = MemoryStore() if rng.random() < 0.5 else _FewWords()
+        self.world = World(self.size, store, seed, most_steps=100_000)
         self.problems: list[str] = []
         self.digests: dict[tuple[str, int], dict[int, str]] = {}
         self.live: list[History | None] = [None] * self.size
@@ -59,8 +71,11 @@ class _Trial:
     def run(self) -> list[str]:
         rng = self.rng
         kill = None
-        self.clean = self.kind == "calm"
-        if self.kind == "kill":
+        self.clean = self.kind in ("calm", "lost", "restart")
+        if self.kind == "lost":
+            drop = rng.choice([0.02, 0.1, 0.3])
+            self.world.faults = Faults(drop=drop, calls=rng.choice([20, 60, 150]))
+        if self.kind in ("kill", "restart"):
             kill = (self.odd, rng.randint(1, 40 * self.syncs + 20))
         if self.kind == "network":
             self.world.faults = Faults()  # sound at first: a past to serve stale values of
@@ -96,7 +111,12 @@ class _Trial:
 
     def _start(self, fit: str, kill: tuple[int, int] | None) -> list[str]:
         def body(rank: int, store: Any) -> str:
-            return self._rank(rank, store, fit)
+            try:
+                return self._rank(rank, store, fit)
+            except Killed:
+                if self.kind != "restart":
+                    raise
+                return self._rank(rank, self.world.open_store(rank), fit)
 
         try:
             results = self.world.run(body, kill=kill)
@@ -111,9 +131,9 @@ class _Trial:
             told.append(type(result).__name__)
             if not isinstance(result, (Killed, SynchistError)):
                 self._say(f"rank {rank} raised {result!r}, which is no error of synchist")
-        # With next to no time, slow store calls add up to more than the grace a call has.
-        overran = "StoreError" in told
-        if self.clean and not overran and {*told} != {"done"}:
+        # Whoever starts again when the others are through finds nobody to meet.
+        alone = self.kind == "restart" and "done" in told
+        if self.clean and not alone and {*told} != {"done"}:
             self._say(f"nothing went wrong, yet not all ranks got through: {results}")
         return told
 
@@ -129,9 +149,12 @@ class _Trial:
             h = copy.copy(last) if self.way == "checkpoint" else last
             h.attach(store=store, rank=rank, world_size=self.size)
             h.timeout = 60
-            self._timed(60, "entering", h.__enter__)
+            self._enter(h, store)
             self._watch(h, rank, fit, len(h))
         self.live[rank] = h
+        if self.kind == "restart":
+            h.timeout = 60
+            self._enter(h, store)
         while len(h) < self.syncs:
             number = len(h)
             if self.kind in ("abort", "close") and rank == self.odd and number == self.leave_at:
@@ -147,8 +170,12 @@ class _Trial:
             if rng.random() < 0.5:
                 self._checkpoint(h)
             try:
-                self._sync(h, rng)
+                self._sync(h, rng, fit, number)
             except SynchistError as error:
+                if self.kind == "restart" and getattr(error, "reason", "") == "restarted":
+                    h.attach(store=store, rank=rank, world_size=self.size)
+                    self._enter(h, store)
+                    continue
                 failed = isinstance(error, RankFailedError) and error.rank == self.odd
                 if self.kind == "abort" and failed and getattr(error, "reason", "") != "enough":
                     self._say(f"rank {rank} was not told why rank {self.odd} gave up: {error}")
@@ -167,30 +194,52 @@ class _Trial:
         if self.way == "new" and not self.clean:
             self.checkpoints.append(copy.copy(h))
 
-    def _sync(self, h: History, rng: random.Random) -> None:
+    def _enter(self, h: History, store: Any) -> None:
+        """Meet; again and again, while ranks start again one by one."""
+        for left in reversed(range(_TRIES)):
+            try:
+                self._timed(60, "entering", h.__enter__)
+                return
+            except SynchistError as error:
+                if left == 0 or getattr(error, "reason", "") != "restarted":
+                    raise
+                h.attach(store=store, rank=h.rank, world_size=self.size)
+
+    def _sync(self, h: History, rng: random.Random, fit: str, number: int) -> None:
         digest = h.digest()
-        for number in range(_TRIES):
+        agrees = random.Random(f"{self.seed} {fit} {number} agrees").random() < 0.3
+        tries = 200 if self.kind == "lost" else _TRIES
+        for attempt in range(tries):
             # The last tries are patient: by then everybody comes, or somebody has left.
-            timeout = rng.choice(_SHORT) if number < _TRIES - 4 else _LONG
+            timeout = rng.choice(_SHORT) if attempt < tries - 4 else _LONG
             self.world.sleep(rng.choice([0, 0, 0.02, 0.3]) * rng.random())
             try:
-                self._timed(timeout, "sync", h.sync, timeout=timeout)
+                if agrees:
+                    self._agree(h, timeout)
+                else:
+                    self._timed(timeout, "sync", h.sync, timeout=timeout)
                 return
-            except SyncTimeoutError:
-                if number == _TRIES - 1:
+            except (SyncTimeoutError, StoreError) as error:
+                broken = isinstance(error, StoreError) and self.kind not in ("network", "lost")
+                if attempt == tries - 1 or broken:
                     raise
                 if rng.random() < 0.3:
-                    h.record("late", number)
+                    h.record("late", attempt)
             finally:
                 if len(h) <= len(h.local) - 1 and h.digest() != digest:
                     self._say(f"rank {h.rank}: a failed sync changed what an earlier one returned")
 
+    def _agree(self, h: History, timeout: float) -> None:
+        told = self._timed(timeout, "agree", h.agree, "sum", h.rank, reduce="sum", timeout=timeout)
+        if told != sum(range(self.size)):
+            self._say(f"rank {h.rank}: agree returned {told!r}")
+
     def _timed(
         self, limit: float, what: str, call: Callable[..., Any], *args: Any, **more: Any
-    ) -> None:
+    ) -> Any:
         began = self.world.now
         try:
-            call(*args, **more)
+            return call(*args, **more)
         finally:
             took = self.world.now - began
             if took > limit + _GRACE:

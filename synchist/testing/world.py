@@ -69,6 +69,7 @@ class World:
         self.trace: list[tuple[float, int, str, str]] = []
         self._scheduler = Scheduler(most_steps)
         self._runs = 0
+        self._handles = 0
         self._past: dict[str, list[bytes]] = {}
 
     @property
@@ -94,18 +95,28 @@ class World:
         self._runs += 1
 
         def rank_body(rank: int) -> Callable[[], Any]:
-            rng = random.Random(f"{self.seed} {self._runs} {rank}")
             dies_at = kill[1] if kill is not None and kill[0] == rank else None
-            handle: Any = _Handle(self, rank, rng, dies_at)
-            if self.faults is not None:
-                handle = FaultyStore(
-                    handle, seed=rng.randrange(2**32), faults=self.faults, past=self._past
-                )
+            handle = self.open_store(rank, dies_at=dies_at)
             return lambda: body(rank, handle)
 
         with warnings.catch_warnings():  # of records that a closed history had not synced
             warnings.simplefilter("ignore", SynchistWarning)
             return self._scheduler.run([rank_body(rank) for rank in range(self.world_size)])
+
+    def open_store(self, rank: int, *, dies_at: int | None = None) -> Any:
+        """Another handle for a rank, as when its process alone is started again.
+
+        Args:
+            rank: the rank.
+            dies_at: at its n-th call and later ones, the handle raises `Killed`.
+        """
+        self._handles += 1
+        rng = random.Random(f"{self.seed} {self._runs} {self._handles} {rank}")
+        handle = _Handle(self, rank, rng, dies_at)
+        if self.faults is None:
+            return handle
+        seed = rng.randrange(2**32)
+        return FaultyStore(handle, seed=seed, faults=self.faults, past=self._past)
 
     def sleep(self, seconds: float) -> None:
         """For a rank: let so much virtual time pass."""
@@ -139,6 +150,20 @@ class _Handle:
     def check(self, keys: Sequence[str], /) -> bool:
         self._step("check", keys[0] if keys else "")
         return bool(self._world.store.check(keys))
+
+    @property
+    def compare_set(self) -> Any:
+        """Where the store has it."""
+        compare_set = getattr(self._world.store, "compare_set", None)
+        if compare_set is None:
+            return None
+
+        def stepping(key: str, expected: str, desired: str, /) -> bytes:
+            self._step("compare_set", key)
+            found: bytes = compare_set(key, expected, desired)
+            return found
+
+        return stepping
 
     def wait(self, keys: Sequence[str], timeout: timedelta, /) -> None:
         self._step("wait", keys[0] if keys else "")

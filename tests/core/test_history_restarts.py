@@ -34,7 +34,7 @@ def test_the_others_are_told_at_once_attach_and_hand_over_the_history(
     # A process that died deletes nothing any more; this one has a thread that may still tidy up.
     session = histories[restarts]._session
     assert session is not None
-    session.exchange._worker.run(lambda _: None, Deadline(30), "idle")  # type: ignore[attr-defined]
+    session.exchange._worker.run(lambda: None, Deadline(30), "idle")  # type: ignore[attr-defined]
 
     def survive(h: History) -> None:
         h.new_epoch(v=2)

@@ -390,7 +390,7 @@ def test_a_rank_in_another_history_is_named_in_the_timeout() -> None:
         for exchange in both:
             exchange.meet(b"", agree_on_anything, Deadline(20))
         with pytest.raises(SyncTimeoutError) as caught:
-            both[rank].gather(b"", Deadline(1.0 + 0.5 * rank))
+            both[rank].gather(b"", Deadline(1.0 + 2.0 * rank))
         return str(caught.value)
 
     assert "another history, 'valid'" in in_threads(2, body)[0]

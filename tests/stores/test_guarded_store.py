@@ -86,7 +86,7 @@ def test_a_tcp_store_without_libuv_is_not_asked_for_several_values_at_once(prefi
 
 def test_a_failure_of_an_optional_method_is_no_sign_that_it_is_missing() -> None:
     class Broken(MemoryStore):
-        def compare_set(self, key: str, expected: str, desired: str) -> bytes:
+        def compare_set(self, key: str, expected: str | bytes, desired: str | bytes, /) -> bytes:
             raise RuntimeError("connection reset by peer")
 
     with pytest.raises(StoreError, match=r"compare_set failed.*connection reset"):

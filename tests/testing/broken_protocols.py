@@ -155,6 +155,7 @@ def goes_on_without_the_late(patch: Patch) -> None:
 def waits_for_ever(patch: Patch) -> None:
     """The deadline never passes."""
     patch.setattr(Deadline, "expired", property(lambda _: False))
+    patch.setattr("synchist.exchange.worker._GRACE_SECONDS", 1e9)
 
 
 def publishes_once_more_under_the_next_round(patch: Patch) -> None:
