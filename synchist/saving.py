@@ -1,21 +1,34 @@
-"""Saving a history to a file and loading it: neither talks to other ranks."""
+"""Saving a history, to a file or into a checkpoint, and loading it: nothing here talks."""
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 
-from .errors import SynchistWarning
-from .file import SAVED, Contents, Header, Place, read_file, write_file
+from .errors import SynchistWarning, UsageError
+from .file import (
+    SAVED,
+    Contents,
+    Header,
+    Place,
+    read_contents,
+    read_file,
+    write_contents,
+    write_file,
+)
 from .model.delta import Delta
 from .model.log import Log
 from .reading.resolve import Rules
-from .reductions import Reduction, check_rule, rule_id
+from .reductions import Reduction, check_rule
 from .syncing import Syncing
 
 __all__ = ["Saving"]
+
+_STATE = "synchist"
+"""The one key of a state dict."""
 
 
 class Saving(Syncing):
@@ -50,6 +63,9 @@ class Saving(Syncing):
             ...     h == History.load(path)
             True
         """
+        write_file(path, self._contents())
+
+    def _contents(self) -> Contents:
         self._settle()
         self._flush()
         header = Header(
@@ -59,10 +75,66 @@ class Saving(Syncing):
             name=self.name,
             clears=self._clears,
             lineage=self._log.lineage,
-            reduce={name: rule_id(rule) for name, rule in self._rules.table.items()},
+            reduce=self._rule_ids(),
             more=self._more,
         )
-        write_file(path, Contents(header, self._log, self._all_pending(), self._place()))
+        return Contents(header, self._log, self._all_pending(), self._place())
+
+    def state_dict(self) -> dict[str, bytes]:
+        """Everything, for a checkpoint. Does not talk.
+
+        It is what `save` writes, as one value of type bytes: `torch.save` takes it, and
+        `torch.load(..., weights_only=True)` gives it back. Waits for tensors that are still on
+        their device.
+
+        Example:
+            >>> from synchist import History
+            >>> h, other = History(), History()
+            >>> h.new_epoch(lr=0.1)
+            >>> other.load_state_dict(h.state_dict())
+            >>> other == h
+            True
+        """
+        file = io.BytesIO()
+        write_contents(file, self._contents())
+        return {_STATE: file.getvalue()}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Hold what another history held, instead of what is here. Does not talk.
+
+        This history keeps its rank, world size, store, name, job and timeout; the next sync, or
+        `with h:`, meets afresh. Load before the ranks meet, or on every rank. Where only rank 0
+        loads, the others, if they hold nothing, receive the history when they meet. A rank that
+        loads what another one saved drops that rank's pending records, with a warning.
+
+        Args:
+            state_dict: what `state_dict` gave.
+
+        Raises:
+            CorruptDataError: it is damaged, or of a later major version; nothing was changed.
+            UsageError: it is no state of a history; nothing was changed.
+        """
+        data = state_dict.get(_STATE) if isinstance(state_dict, Mapping) else None
+        if not isinstance(data, bytes):
+            raise UsageError(
+                f"load_state_dict: expected what History.state_dict() gave, a mapping with bytes "
+                f"under {_STATE!r}; got {state_dict!r:.80}"
+            )
+        contents = read_contents(io.BytesIO(data), "the state of a history")
+        rank, world_size, header = self.rank, self.world_size, contents.header
+        place = contents.place or (len(contents.log.epochs), -1, -1, False)
+        self._restore(header.rank, header.world_size, contents.log, contents.pending, place)
+        self._clears, self._more = header.clears, header.more
+        self._rules.table.update(
+            {n: r for n, r in header.reduce.items() if n not in self._rules.table and ":" not in r}
+        )
+        if self._store is not None:
+            self.attach(store=self._store, rank=rank, world_size=world_size)
+            return
+        if rank != self.rank:
+            self._leave_records(rank)
+        self.rank, self.world_size = rank, world_size
+        self._intake.shared = self._copied = world_size > 1
 
     @classmethod
     def load(
@@ -115,6 +187,7 @@ class Saving(Syncing):
 
     def _restore(self, rank: int, world_size: int, log: Log, pending: Delta, place: Place) -> None:
         """Be the copy of a history: all that it holds, and where it stands, but no store."""
+        self._forget_session()
         self.rank, self.world_size = rank, world_size
         self._hold(log)
         self._restore_records(pending, place)

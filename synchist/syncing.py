@@ -293,11 +293,15 @@ class Syncing(Recorder, Reader):
         lineage = self._log.lineage + 1
         self._reset_records(next_epoch=0)
         self._hold(Log(lineage))
-        self._chains = []
+        self._forget_session()
         if self._store is not None:
-            if self._session is not None:
-                self._session.carried = self._session.frozen = None
             self._connect(self._store)
+
+    def _forget_session(self) -> None:
+        """What was agreed or under way is no longer part of this history."""
+        self._chains = []
+        if self._session is not None:
+            self._session.carried = self._session.frozen = None
 
     def attach(self, *, store: Store, rank: int, world_size: int) -> None:
         """Go on over this store, as after unpickling or after a rank failed. Does not talk.
