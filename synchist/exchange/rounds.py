@@ -54,6 +54,7 @@ class Rounds:
         self._tried = False
         self._published = False
         self._tidied = 0
+        self._noted = 0  # the last round in which this rank said where it waits
         self._pieces: dict[int, int] = {}  # by round, in how many pieces this rank's payload went
         self._got: dict[int, bytes] = {}
         self._seen = [clock.monotonic()] * self._world
@@ -92,7 +93,8 @@ class Rounds:
                     raise self._late(missing, deadline)
         finally:
             if noted:
-                # Not deleted: a rank that has seen the key may be about to read it.
+                # Deleted later: a rank that has seen the key may be about to read it.
+                self._noted = self.number
                 self._store.set(self._keys.where(self._rank), b"")
         return [self._got[rank] for rank in range(self._world)]
 
@@ -122,6 +124,9 @@ class Rounds:
             # Others look at it while they wait. Where `get` blocks for a key that has just gone, it
             # has to stay until the next meeting, or `close`.
             self._store.delete(self._keys.answer(met.challenge, self._rank))
+        if 0 < self._noted <= old:
+            self._noted = 0
+            self._store.delete(self._keys.where(self._rank))
         if self._rank == 0 and number > 1:
             self._tidier.note(self._store, met.challenge, met.attempt, self._world, number - 1)
 
